@@ -1,0 +1,22 @@
+/* The image of a stopped process, read through /proc and process_vm_readv.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_COREDUMP_PROCESS_IMAGE_H
+#define HF_COREDUMP_PROCESS_IMAGE_H
+
+#include "coredump/image.h"
+
+/**
+ * Open the memory of `pid`, which must not run while the image lives (for
+ * heapfork it is the forked child). Segments come from /proc/PID/maps and
+ * smaps flags, resident ranges from PAGEMAP_SCAN, or pagemap on kernels before
+ * 6.7; bytes come from process_vm_readv, or /proc/PID/mem where that is
+ * forbidden. Needs the rights that ptrace needs; takes none.
+ *
+ * @param threads copied; of the process that was forked, not of the child.
+ */
+struct hf_error *hf_process_image_open(pid_t pid,
+				       const struct hf_thread *threads,
+				       size_t num_threads,
+				       struct hf_image **ret) HF_MUST_CHECK;
+
+#endif

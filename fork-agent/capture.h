@@ -1,0 +1,79 @@
+/* Capture: stop a process for milliseconds, fork it, let it run on.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_CAPTURE_H
+#define HF_FORK_AGENT_CAPTURE_H
+
+#include "coredump/image.h"
+#include "util/progress.h"
+
+struct hf_capture_options {
+	pid_t pid;                 /* thread group leader of the target */
+	uint32_t stop_timeout_ms;  /* all threads must have stopped by then;
+				    * 0: the default, 2000 */
+	uint32_t attempts;         /* tries when threads do not stop or the
+				    * target execs meanwhile; 0: default, 3 */
+	const volatile sig_atomic_t *cancelled; /* polled; may be NULL */
+};
+
+/** What the capture cost the target, and what it found. */
+struct hf_capture_report {
+	uint64_t taken_ns;       /* CLOCK_REALTIME of the fork */
+	uint64_t start_time;     /* field 22 of /proc/PID/stat: with pid and
+				  * boot id it names the process */
+	uint64_t pause_ns;       /* first interrupt .. last thread resumed */
+	uint64_t stop_ns;        /* of it: until every thread had stopped */
+	uint64_t regs_ns;        /* of it: registers of all threads */
+	uint64_t fork_ns;        /* of it: the fork itself */
+	uint64_t resume_ns;      /* of it: letting all threads go on */
+	uint64_t reap_ns;        /* pause of one thread for the final wait4 */
+	uint64_t child_life_ns;  /* fork .. child gone */
+	uint64_t cow_pages;      /* pages the target had to copy meanwhile
+				  * (child's private pages no longer shared),
+				  * UINT64_MAX: not known */
+	uint32_t num_threads;    /* stopped, or partial */
+	uint32_t num_partial;    /* threads that could not be stopped */
+	uint32_t num_attempts;   /* stops it took; 1 normally */
+	uint32_t num_restarted;  /* system calls restarted instead of EINTR */
+	bool descriptors_closed; /* the child holds no descriptor */
+	bool reaped;             /* the child left no zombie */
+};
+
+/** A forked, stopped child, and the parent's threads at the fork. */
+struct hf_frozen;
+
+/**
+ * Take the fork. On success every thread of the target runs again as if
+ * nothing had happened and *ret is a child of it, ptrace-stopped, that
+ * holds no descriptor of it and dies with us.
+ *
+ * @return NULL, TARGET_GONE, PERMISSION (with cause and fix), UNSUPPORTED,
+ * TIMEOUT, INTERRUPTED or OS. After any error the target runs on, unchanged.
+ */
+struct hf_error *hf_capture(const struct hf_capture_options *options,
+			    struct hf_frozen **ret) HF_MUST_CHECK;
+
+/** The child's memory with the parent's threads. Lives no longer than the
+ * frozen; the caller destroys it first. */
+struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
+				      struct hf_image **ret) HF_MUST_CHECK;
+
+pid_t hf_frozen_pid(const struct hf_frozen *frozen);
+
+/**
+ * Kill the child and have the target reap it. Fills in the fields of the
+ * report that are known only now.
+ *
+ * @return an error if a zombie may be left behind; the child is dead anyway.
+ */
+struct hf_error *hf_frozen_release(struct hf_frozen *frozen) HF_MUST_CHECK;
+
+/** Borrowed; complete after hf_frozen_release. */
+const struct hf_capture_report *
+hf_frozen_report(const struct hf_frozen *frozen);
+
+/** Releases too, if that was not done. */
+void hf_frozen_destroy(struct hf_frozen *frozen);
+
+HF_DEFINE_AUTO(struct hf_frozen *, hf_frozen, hf_frozen_destroy)
+
+#endif

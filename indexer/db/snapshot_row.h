@@ -1,0 +1,28 @@
+/* The row of table `snapshot`: where and how the snapshot was taken.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_INDEXER_DB_SNAPSHOT_ROW_H
+#define HF_INDEXER_DB_SNAPSHOT_ROW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HF_UNKNOWN_U64 UINT64_MAX /* NULL in the database */
+
+/** Same names as the columns; texts are borrowed, NULL is NULL. */
+struct hf_snapshot_row {
+	uint64_t taken_ns;       /* CLOCK_REALTIME */
+	uint64_t pid;
+	uint64_t start_time;     /* clock ticks since boot */
+	const char *boot_id;
+	const char *command;     /* comm, never arguments */
+	const char *source;      /* live | core | agent | stop */
+	const char *safe_point;  /* none: stopped wherever it was */
+	const char *consistency; /* exact | in_allocator | partial_threads */
+	bool partial;
+	uint64_t pause_ns, stop_ns, regs_ns, fork_ns, resume_ns, reap_ns;
+	uint64_t child_life_ns;
+	uint64_t cow_pages;
+	uint64_t threads;
+};
+
+#endif

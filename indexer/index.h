@@ -1,0 +1,44 @@
+/* Index: an image becomes a snapshot database, phase by phase.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_INDEXER_INDEX_H
+#define HF_INDEXER_INDEX_H
+
+#include "coredump/image.h"
+#include "indexer/db/snapshot_row.h"
+#include "util/progress.h"
+
+struct hf_index_options {
+	/* The row of table `snapshot` as far as the capture knows it; counts
+	 * are filled in by the index. Borrowed. */
+	const struct hf_snapshot_row *snapshot;
+	/**
+	 * Called when the image has been read for the last time, before the
+	 * graph and the file are made: the moment to kill the child. May be
+	 * NULL. It may change what `snapshot` points to.
+	 */
+	struct hf_error *(*image_done)(void *arg);
+	void *arg;
+	const struct hf_progress *progress;
+};
+
+/** What was found, for the line the user reads at the end. */
+struct hf_index_summary {
+	uint64_t num_objects;   /* live blocks */
+	uint64_t num_refs;
+	uint64_t live_bytes;
+	uint64_t num_unreachable, unreachable_bytes;
+	uint64_t unknown_bytes;      /* private memory no reader explains */
+	uint64_t private_anon_bytes; /* of this much */
+	uint64_t num_anomalies;
+	bool partial;                /* something could not be read */
+};
+
+/**
+ * Read all heaps of the image and write the database at `path` (which must
+ * not exist, or be empty).
+ */
+struct hf_error *hf_index(struct hf_image *image, const char *path,
+			  const struct hf_index_options *options,
+			  struct hf_index_summary *summary_ret) HF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,202 @@
+/* The shelf: errors, arrays, numbers, files that appear whole or not at all.
+ * SPDX-License-Identifier: MIT */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "util/array.h"
+#include "util/file.h"
+#include "util/output.h"
+#include "util/parse.h"
+#include "util/progress.h"
+
+static void error_carries_message_cause_and_fix(void **state)
+{
+	struct hf_error *err = hf_error_os(ENOSPC, "cannot write '%s'", "x");
+
+	(void)state;
+	err = hf_error_prefix(err, "step %d", 2);
+	err = hf_error_cause(err, "the disk is full");
+	err = hf_error_fix(err, "make room");
+	assert_int_equal(err->code, HF_ERROR_NO_SPACE);
+	assert_string_equal(err->message, "step 2: cannot write 'x': "
+					  "No space left on device");
+	assert_string_equal(err->cause, "the disk is full");
+	assert_string_equal(err->fix, "make room");
+	hf_error_destroy(err);
+}
+
+static void prefix_copies_a_static_error(void **state)
+{
+	struct hf_error *err = hf_error_prefix(&hf_not_found, "type 'x'");
+
+	(void)state;
+	assert_ptr_not_equal(err, &hf_not_found);
+	assert_int_equal(err->code, HF_ERROR_NOT_FOUND);
+	assert_string_equal(err->message, "type 'x': not found");
+	assert_string_equal(hf_not_found.message, "not found");
+	hf_error_destroy(err);
+	assert_null(hf_error_prefix(NULL, "no error"));
+}
+
+static void array_refuses_sizes_that_wrap(void **state)
+{
+	HF_ARRAY(uint64_t) array = { 0 };
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++)
+		assert_null(hf_array_append(&array, i));
+	assert_int_equal(array.num, 1000);
+	assert_int_equal(array.data[999], 999);
+	assert_ptr_equal(hf_array_reserve(&array, SIZE_MAX - 10), &hf_enomem);
+	assert_ptr_equal(hf_array_reserve(&array, SIZE_MAX / 8), &hf_enomem);
+	assert_int_equal(array.num, 1000);
+	hf_array_deinit(&array);
+}
+
+static void numbers_are_parsed_whole_or_not(void **state)
+{
+	static const struct {
+		const char *text;
+		bool ok, is_size;
+		uint64_t value;
+	} cases[] = {
+		{ "0", true, false, 0 },
+		{ "18446744073709551615", true, false, UINT64_MAX },
+		{ "18446744073709551616", false, false, 0 },
+		{ "0x7fff", true, false, 0x7fff },
+		{ "0x", false, false, 0 },
+		{ "", false, false, 0 },
+		{ "-1", false, false, 0 },
+		{ " 1", false, false, 0 },
+		{ "12a", false, false, 0 },
+		{ "12", true, true, 12 },
+		{ "2K", true, true, 2048 },
+		{ "2kib", true, true, 2048 },
+		{ "3MB", true, true, 3 << 20 },
+		{ "1T", true, true, UINT64_C(1) << 40 },
+		{ "1X", false, true, 0 },
+		{ "1KK", false, true, 0 },
+		{ "99999999999T", false, true, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t value = 42;
+		struct hf_error *err =
+			cases[i].is_size
+				? hf_parse_size(cases[i].text, "n", &value)
+				: hf_parse_u64(cases[i].text, "n", &value);
+
+		if (!!err == cases[i].ok)
+			fail_msg("case '%s'", cases[i].text);
+		if (err) {
+			assert_int_equal(err->code, HF_ERROR_USAGE);
+			assert_int_equal(value, 42);
+		} else {
+			assert_int_equal(value, cases[i].value);
+		}
+		hf_error_destroy(err);
+	}
+}
+
+static void write_text(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void output_appears_whole_or_not_at_all(void **state)
+{
+	char dir[] = "/tmp/hf-output-XXXXXX", path[64], *text;
+	struct hf_output *output;
+	struct hf_error *err;
+	struct stat st;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/a", dir);
+
+	/* No commit: nothing is left. */
+	assert_null(hf_output_begin(path, false, &output));
+	write_text(hf_output_path(output), "half");
+	hf_output_destroy(output);
+	assert_int_equal(access(path, F_OK), -1);
+
+	/* Commit: the file, mode 0600, and no helper directory. */
+	assert_null(hf_output_begin(path, false, &output));
+	write_text(hf_output_path(output), "whole");
+	assert_null(hf_output_commit(output));
+	hf_output_destroy(output);
+	assert_null(hf_read_file(path, &text, NULL));
+	assert_string_equal(text, "whole");
+	free(text);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+
+	/* What exists is kept, also when it came into being meanwhile. */
+	err = hf_output_begin(path, false, &output);
+	assert_non_null(err);
+	assert_int_equal(err->code, HF_ERROR_USAGE);
+	assert_non_null(err->fix);
+	hf_error_destroy(err);
+	unlink(path);
+	assert_null(hf_output_begin(path, false, &output));
+	write_text(hf_output_path(output), "second");
+	write_text(path, "first");
+	err = hf_output_commit(output);
+	assert_non_null(err);
+	hf_error_destroy(err);
+	hf_output_destroy(output);
+	assert_null(hf_read_file(path, &text, NULL));
+	assert_string_equal(text, "first");
+	free(text);
+
+	/* Unless asked. */
+	assert_null(hf_output_begin(path, true, &output));
+	write_text(hf_output_path(output), "third");
+	assert_null(hf_output_commit(output));
+	hf_output_destroy(output);
+	assert_null(hf_read_file(path, &text, NULL));
+	assert_string_equal(text, "third");
+	free(text);
+	unlink(path);
+	assert_int_equal(rmdir(dir), 0); /* fails if anything was left */
+}
+
+static void progress_ends_the_work_when_cancelled(void **state)
+{
+	sig_atomic_t cancelled = 0;
+	struct hf_progress progress = { .cancelled = &cancelled };
+	struct hf_error *err;
+
+	(void)state;
+	assert_null(hf_progress_update(NULL, "x", 1, 2));
+	assert_null(hf_progress_update(&progress, "x", 1, 2));
+	cancelled = 1;
+	err = hf_progress_update(&progress, "x", 1, 2);
+	assert_int_equal(err->code, HF_ERROR_INTERRUPTED);
+	hf_error_destroy(err);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(error_carries_message_cause_and_fix),
+		cmocka_unit_test(prefix_copies_a_static_error),
+		cmocka_unit_test(array_refuses_sizes_that_wrap),
+		cmocka_unit_test(numbers_are_parsed_whole_or_not),
+		cmocka_unit_test(output_appears_whole_or_not_at_all),
+		cmocka_unit_test(progress_ends_the_work_when_cancelled),
+	};
+
+	return cmocka_run_group_tests_name("util", tests, NULL, NULL);
+}
