@@ -98,11 +98,12 @@ struct hf_db_anomaly {
 	const char *detail;
 };
 
-/** @param path a file that does not exist; created by SQLite. */
+/** @param path a file that does not exist; created with mode 0600. */
 struct hf_error *hf_db_writer_create(const char *path,
 				     struct hf_db_writer **ret) HF_MUST_CHECK;
 void hf_db_writer_destroy(struct hf_db_writer *writer);
 
+/** Of several values for a key, the last counts. `tool` is there already. */
 struct hf_error *hf_db_put_meta(struct hf_db_writer *writer, const char *key,
 				const char *value) HF_MUST_CHECK;
 struct hf_error *hf_db_put_snapshot(struct hf_db_writer *writer,
@@ -141,7 +142,12 @@ struct hf_error *hf_db_put_phase(struct hf_db_writer *writer, const char *name,
 				 uint64_t elapsed_ns, uint64_t items,
 				 uint64_t peak_bytes) HF_MUST_CHECK;
 
-/** Indices, ANALYZE, commit, close. The file is complete after it. */
+/**
+ * Indices, statistics, views, commit, close. The file is complete after it;
+ * it has not been synced. Nothing can be put after it.
+ *
+ * @return NULL; NO_SPACE, NO_MEMORY, INTERRUPTED, OS or SQL.
+ */
 struct hf_error *hf_db_writer_commit(struct hf_db_writer *writer,
 				     const struct hf_progress *progress)
 	HF_MUST_CHECK;

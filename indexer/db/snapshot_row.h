@@ -23,6 +23,10 @@ struct hf_snapshot_row {
 	uint64_t child_life_ns;
 	uint64_t cow_pages;
 	uint64_t threads;
+	uint64_t objects, refs;      /* live blocks; references */
+	uint64_t live_bytes;         /* usable bytes of all live blocks */
+	uint64_t private_anon_bytes; /* resident private anonymous writable */
+	uint64_t unknown_bytes;      /* of this: no reader, no root explains */
 };
 
 #endif

@@ -1,0 +1,293 @@
+-- The snapshot file: every table, every column.
+-- SPDX-License-Identifier: MIT
+--
+-- One SQLite file holds one snapshot of one process. This file is the format's
+-- document: each column says its unit, its meaning, and what NULL means where
+-- NULL can occur. Words used everywhere:
+--
+--  * ids are dense integers from 1; `x_id` refers to the id of table `x`
+--  * addresses are 64-bit integers (user space ends at 2^47: never negative)
+--  * sizes end in _bytes, times in _ns; flags are sums of the bits listed
+--  * NULL is "unknown" or "does not apply", never zero
+--  * closed lists are written `one of: a, b, c`
+--
+-- Promised to users are the views (views.sql). Tables may change with
+-- user_version. No content of the process's memory is stored: shape only.
+
+PRAGMA application_id = 0x4846524b; -- the bytes "HFRK"
+PRAGMA user_version = 1;
+
+-- Facts about the file itself: format, tool, options.
+CREATE TABLE meta(
+  key TEXT PRIMARY KEY,       -- name of the fact: tool, schema, option.*, ...
+  value TEXT                  -- its value as text; NULL: not known
+) STRICT, WITHOUT ROWID;
+
+-- Where, when and how the snapshot was taken. One row.
+CREATE TABLE snapshot(
+  id INTEGER PRIMARY KEY,     -- always 1
+  taken_ns INTEGER,           -- ns since 1970 (UTC) of the instant; NULL: a core without it
+  pid INTEGER,                -- process id in the pid namespace of the tool; NULL: unknown
+  start_time INTEGER,         -- start of the process, clock ticks since boot; NULL: unknown
+  boot_id TEXT,               -- the kernel's boot id (UUID); NULL: unknown
+  command TEXT,               -- name of the process (comm), never its arguments; NULL: unknown
+  tool TEXT,                  -- name and version of the program that wrote this file
+  source TEXT                 -- one of: live, core, agent, stop; NULL: unknown
+    CHECK (source IN ('live', 'core', 'agent', 'stop')),
+  safe_point TEXT,            -- where the threads were stopped; none: wherever they were; NULL: unknown
+  consistency TEXT            -- one of: exact, in_allocator (a thread was inside malloc), partial_threads (one could not be stopped); NULL: unknown
+    CHECK (consistency IN ('exact', 'in_allocator', 'partial_threads')),
+  partial INTEGER             -- 1: something could not be read or saved; 0: complete; NULL: unknown
+    CHECK (partial IN (0, 1)),
+  pause_ns INTEGER,           -- time during which the process stood still; NULL: it did not, or unknown
+  stop_ns INTEGER,            -- of pause_ns: stopping all threads; NULL: unknown
+  regs_ns INTEGER,            -- of pause_ns: saving registers; NULL: unknown
+  fork_ns INTEGER,            -- of pause_ns: the fork; NULL: unknown
+  resume_ns INTEGER,          -- of pause_ns: letting all threads go; NULL: unknown
+  reap_ns INTEGER,            -- second, short stop that removed the child; NULL: none, or unknown
+  child_life_ns INTEGER,      -- how long the frozen child existed; NULL: no child, or unknown
+  cow_pages INTEGER,          -- pages copied because the process wrote to them meanwhile; NULL: unknown
+  threads INTEGER,            -- threads of the process at the instant; NULL: unknown
+  objects INTEGER,            -- live blocks: rows of object with size_bytes > 0; NULL: unknown
+  refs INTEGER,               -- rows of ref; NULL: unknown
+  live_bytes INTEGER,         -- usable bytes of all live blocks; NULL: unknown
+  private_anon_bytes INTEGER, -- resident private anonymous writable memory; NULL: unknown
+  unknown_bytes INTEGER,      -- of private_anon_bytes: what no reader and no root explains; NULL: unknown
+  CHECK (id = 1)
+) STRICT;
+
+-- ELF objects that were loaded.
+CREATE TABLE module(
+  id INTEGER PRIMARY KEY,     -- dense id
+  path TEXT,                  -- path as mapped; NULL: it has no file
+  build_id TEXT,              -- lower-case hexadecimal; NULL: it has none
+  base INTEGER,               -- lowest address of its mappings; NULL: unknown
+  bias INTEGER                -- run-time address minus address in the ELF file; NULL: unknown
+) STRICT;
+
+-- Mappings of the address space, in address order.
+CREATE TABLE segment(
+  id INTEGER PRIMARY KEY,     -- dense id in address order
+  start INTEGER NOT NULL,     -- first address
+  "end" INTEGER NOT NULL,     -- first address behind it
+  prot TEXT,                  -- as in /proc/PID/maps: rw-p; NULL: unknown
+  kind TEXT,                  -- anon, brk, stack, file, shared, vdso, special; NULL: unknown
+  module_id INTEGER,          -- the module mapped here; NULL: none
+  resident_bytes INTEGER,     -- bytes present in memory; NULL: unknown
+  captured TEXT               -- one of: saved, zero (untouched), file (unmodified, read from the file), missing, late (shared memory, read after the instant); NULL: unknown
+    CHECK (captured IN ('saved', 'zero', 'file', 'missing', 'late'))
+) STRICT;
+
+-- Threads at the instant; the first is the thread group's leader.
+CREATE TABLE thread(
+  id INTEGER PRIMARY KEY,     -- dense id
+  tid INTEGER,                -- kernel thread id; NULL: unknown
+  name TEXT,                  -- comm of the thread; NULL: unknown
+  state TEXT,                 -- letter of /proc/PID/stat: R, S, D, T, ...; NULL: unknown
+  stop_how TEXT               -- one of: syscall (blocked in one), user (in its own code), signal (about to be delivered), partial (could not be stopped); NULL: unknown
+    CHECK (stop_how IN ('syscall', 'user', 'signal', 'partial')),
+  pc INTEGER,                 -- program counter; NULL: unknown
+  sp INTEGER,                 -- stack pointer; NULL: unknown
+  in_allocator INTEGER        -- 1: its program counter was inside the allocator; 0: not; NULL: unknown
+    CHECK (in_allocator IN (0, 1))
+) STRICT;
+
+-- Stack frames, where stacks were unwound.
+CREATE TABLE frame(
+  id INTEGER PRIMARY KEY,     -- dense id
+  thread_id INTEGER NOT NULL, -- the thread
+  level INTEGER NOT NULL,     -- 0 is the innermost
+  pc INTEGER,                 -- program counter; NULL: unknown
+  cfa INTEGER,                -- canonical frame address: end of the frame on the stack; NULL: unknown
+  function TEXT,              -- demangled name; NULL: no symbol
+  file TEXT,                  -- source file; NULL: no debug information
+  line INTEGER,               -- source line from 1; NULL: no debug information
+  inlined INTEGER             -- 1: inlined into the next frame; 0: not; NULL: unknown
+    CHECK (inlined IN (0, 1)),
+  how TEXT                    -- how it was found: cfi, frame_pointer, scan, inline, runtime; NULL: unknown
+) STRICT;
+
+-- Heap readers that recognised something in the process.
+CREATE TABLE reader(
+  id INTEGER PRIMARY KEY,     -- dense id
+  name TEXT NOT NULL,         -- glibc-malloc, ...
+  version TEXT,               -- version of the allocator found in the process; NULL: unknown
+  confidence TEXT             -- one of: low, medium, high; NULL: unknown
+    CHECK (confidence IN ('low', 'medium', 'high')),
+  how TEXT                    -- where its anchors and layout came from; NULL: unknown
+) STRICT;
+
+-- Ranges of memory that a reader explains, with headers and free space.
+CREATE TABLE heap_area(
+  id INTEGER PRIMARY KEY,     -- dense id
+  reader_id INTEGER,          -- the reader; NULL: unknown
+  kind TEXT NOT NULL          -- one of: arena (main heap), heap (further heap of an arena), mmap (one block with its own mapping), block (of a block-structured heap)
+    CHECK (kind IN ('arena', 'heap', 'mmap', 'block')),
+  start INTEGER NOT NULL,     -- first address
+  "end" INTEGER NOT NULL,     -- first address behind it
+  used_bytes INTEGER,         -- usable bytes of live blocks; NULL: unknown
+  free_bytes INTEGER,         -- free blocks, and the unused rest at the end; NULL: unknown
+  cached_bytes INTEGER,       -- freed blocks kept in per-thread or fast lists; NULL: unknown
+  trim_bytes INTEGER          -- of free_bytes: the unused rest at the end, could be given back; NULL: unknown
+) STRICT;
+
+-- Types of objects.
+CREATE TABLE type(
+  id INTEGER PRIMARY KEY,     -- dense id
+  name TEXT NOT NULL,         -- short name for people
+  full_name TEXT,             -- complete name, e.g. with namespaces and template arguments; NULL: same as name
+  kind TEXT NOT NULL,         -- one of: size_class (nothing better than the size is known), primitive, struct, class, union, array, container_node, container_buffer, rust_enum, allocator_internal, root_holder, pseudo, or a GHC closure kind
+  size_bytes INTEGER,         -- size of one instance; NULL: not one size, or unknown
+  module_id INTEGER,          -- module that defines it; NULL: none, or unknown
+  package TEXT                -- package or crate that defines it; NULL: unknown
+) STRICT;
+
+-- Everything that holds or is held: root holders first, then live blocks in
+-- address order, then two pseudo objects. `(several roots)` dominates reachable
+-- objects that more than one root holder keeps; `(unreachable)` dominates the
+-- leak heads. sum(size_bytes) is the heap: each byte is counted once.
+CREATE TABLE object(
+  id INTEGER PRIMARY KEY,     -- dense id
+  addr INTEGER,               -- first byte the program sees; NULL: it has no address (registers, pseudo objects)
+  size_bytes INTEGER NOT NULL, -- usable size; 0: root holder, pseudo object, or inside another object
+  extent_bytes INTEGER,       -- length of what has size_bytes 0 (a global's size, a sub-object's); NULL: same as size_bytes, or none
+  type_id INTEGER NOT NULL,   -- its type
+  reader_id INTEGER,          -- reader that found it; NULL: root holder or pseudo object
+  area_id INTEGER,            -- heap_area it lies in; NULL: none
+  container_id INTEGER,       -- object it lies inside of; NULL: it stands alone
+  flags INTEGER NOT NULL,     -- bits: 1 reachable, 2 static, 4 pseudo, 8 sub_object, 16 suspect (may not be what it seems), 32 root_holder
+  idom INTEGER NOT NULL,      -- object that dominates it immediately: every path from the roots to it goes through that; 0: the virtual root (root holders and pseudo objects only)
+  retained_bytes INTEGER NOT NULL, -- bytes that would become free with it: its own and all it dominates
+  root_distance INTEGER,      -- references on a shortest path from a root holder; 0: is one; NULL: unreachable or pseudo
+  bfs_parent INTEGER          -- object before it on one shortest path; NULL: root holder, unreachable or pseudo
+) STRICT;
+
+-- Evidence for types that were inferred. Absent: the type is certain, or only
+-- a size class.
+CREATE TABLE object_type(
+  object_id INTEGER PRIMARY KEY, -- the object
+  rule TEXT NOT NULL,         -- vtable, rtti, edge, container, ...
+  confidence REAL,            -- 0 to 1; NULL: not estimated
+  votes INTEGER,              -- observations in favour; NULL: not counted
+  conflicts INTEGER           -- observations against; NULL: not counted
+) STRICT;
+
+-- References: the word at `slot` of `src` points into `dst`.
+CREATE TABLE ref(
+  src INTEGER NOT NULL,       -- object that holds the pointer
+  slot INTEGER NOT NULL,      -- offset of the word in src, bytes; negative: synthetic, not a word in memory
+  dst INTEGER NOT NULL,       -- object it points into
+  flags INTEGER NOT NULL,     -- bits: 1 interior (not to the first byte), 2 conservative (may be a number that looks like a pointer), 4 weak, 8 ephemeron, 16 tagged, 32 cross_heap, 64 by_root; weak and ephemeron ones keep nothing alive
+  member_id INTEGER,          -- member of the type of src; NULL: unknown
+  PRIMARY KEY (src, slot)
+) STRICT, WITHOUT ROWID;
+
+-- Members of types, down to the leaves: path `list.head.next`.
+CREATE TABLE member(
+  id INTEGER PRIMARY KEY,     -- dense id
+  type_id INTEGER NOT NULL,   -- the type
+  offset INTEGER NOT NULL,    -- bytes from the start of the type
+  path TEXT NOT NULL          -- names from the outside in, with dots and [n]
+) STRICT;
+
+-- What root holders hold: one row for each word (or register) of a root holder
+-- that points into an object. The name of the holder itself is its type's name.
+CREATE TABLE root(
+  id INTEGER PRIMARY KEY,     -- dense id
+  holder_id INTEGER NOT NULL, -- the object that is the root holder
+  object_id INTEGER,          -- the object held; NULL: the row is about the holder as a whole
+  kind TEXT NOT NULL          -- one of: global, tls, register, stack, frame_local, agent_named, unknown_memory, shared, stable_ptr, caf, run_queue, weak, spark
+    CHECK (kind IN ('global', 'tls', 'register', 'stack', 'frame_local',
+      'agent_named', 'unknown_memory', 'shared', 'stable_ptr', 'caf',
+      'run_queue', 'weak', 'spark')),
+  name TEXT,                  -- name of this root: symbol or register; NULL: nameless
+  addr INTEGER,               -- address of the root; NULL: none (registers)
+  thread_id INTEGER,          -- thread it belongs to; NULL: none
+  frame_id INTEGER,           -- stack frame it lies in; NULL: none, or unknown
+  module_id INTEGER,          -- module it belongs to; NULL: none
+  type_id INTEGER,            -- type of the variable; NULL: unknown
+  confidence REAL             -- 0 to 1: is it really used as a root; NULL: not estimated
+) STRICT;
+
+-- Sums by type, so that a census never reads table object.
+CREATE TABLE type_stat(
+  type_id INTEGER PRIMARY KEY, -- the type
+  count INTEGER NOT NULL,     -- objects
+  bytes INTEGER NOT NULL,     -- sum of size_bytes
+  unreachable_count INTEGER NOT NULL, -- of count: unreachable
+  unreachable_bytes INTEGER NOT NULL, -- of bytes: unreachable
+  retained_bytes INTEGER NOT NULL -- sum over instances with no instance of the same type above them in the dominator tree: a lower bound of what would become free with all of them
+) STRICT;
+
+-- Sums by type and the type of the immediate dominator.
+CREATE TABLE type_dom(
+  type_id INTEGER NOT NULL,   -- the type
+  dom_type_id INTEGER NOT NULL, -- type of the immediate dominator
+  count INTEGER NOT NULL,     -- objects
+  bytes INTEGER NOT NULL,     -- sum of size_bytes
+  PRIMARY KEY (type_id, dom_type_id)
+) STRICT, WITHOUT ROWID;
+
+-- Sums of references by type of source, member and type of target.
+CREATE TABLE type_edge(
+  src_type_id INTEGER NOT NULL, -- type of the object that points
+  member_id INTEGER NOT NULL, -- member that points; 0: unknown
+  dst_type_id INTEGER NOT NULL, -- type of the object pointed to
+  count INTEGER NOT NULL,     -- references
+  bytes INTEGER NOT NULL,     -- sum of size_bytes of the distinct targets
+  PRIMARY KEY (src_type_id, member_id, dst_type_id)
+) STRICT, WITHOUT ROWID;
+
+-- Merged paths from roots, as a tree of types.
+CREATE TABLE retainer_path(
+  id INTEGER PRIMARY KEY,     -- dense id; a parent precedes its children
+  hash INTEGER NOT NULL,      -- of the whole path: equal in every snapshot
+  parent_id INTEGER,          -- step before it; NULL: a root
+  type_id INTEGER NOT NULL,   -- type on this step
+  member_id INTEGER,          -- member of the parent that points here; NULL: unknown
+  count INTEGER NOT NULL,     -- objects on this step
+  bytes INTEGER NOT NULL,     -- sum of their size_bytes
+  retained_bytes INTEGER NOT NULL -- bytes of this step and all below it
+) STRICT;
+
+-- What a GHC closure is.
+CREATE TABLE closure(
+  object_id INTEGER PRIMARY KEY, -- the object
+  info_addr INTEGER,          -- address of its info table; NULL: unknown
+  closure_type INTEGER        -- number of the closure type in its GHC version; NULL: unknown
+) STRICT;
+
+-- Places of the program where objects were allocated, as a tree of calls.
+CREATE TABLE site(
+  id INTEGER PRIMARY KEY,     -- dense id; a caller precedes its callees
+  parent_id INTEGER,          -- the caller; NULL: outermost
+  pc INTEGER,                 -- program counter; NULL: unknown
+  module_id INTEGER,          -- module of pc; NULL: unknown
+  function TEXT,              -- demangled name; NULL: no symbol
+  file TEXT,                  -- source file; NULL: no debug information
+  line INTEGER                -- source line from 1; NULL: no debug information
+) STRICT;
+
+-- Where objects were allocated, if someone recorded it.
+CREATE TABLE object_site(
+  object_id INTEGER PRIMARY KEY, -- the object
+  site_id INTEGER NOT NULL,   -- innermost call
+  requested_bytes INTEGER     -- bytes asked for; NULL: unknown
+) STRICT;
+
+-- Damage and doubt met on the way: one row for each kind and reader.
+CREATE TABLE anomaly(
+  kind TEXT NOT NULL,         -- short lower-case words: "chunk size"
+  addr INTEGER,               -- where it was seen first; NULL: nowhere
+  reader_id INTEGER,          -- reader that saw it; NULL: none
+  count INTEGER NOT NULL,     -- how often
+  detail TEXT                 -- of the first one; NULL: nothing to say
+) STRICT;
+
+-- How long the phases of the work took.
+CREATE TABLE phase(
+  name TEXT NOT NULL,         -- scan, dominators, ...; in the order they ran
+  ns INTEGER NOT NULL,        -- elapsed time
+  items INTEGER,              -- what the phase handled: words, objects, ...; NULL: not counted
+  peak_bytes INTEGER          -- memory of its own arrays at their largest; NULL: not counted
+) STRICT;

@@ -1,0 +1,255 @@
+-- Views: the promise to users. Names and columns stay.
+-- SPDX-License-Identifier: MIT
+--
+-- Every view answers fast on a heap of ten million objects if it is used as
+-- its example shows. Views that are chains (path_to_root, retainer) walk only
+-- from the object that is asked for: a recursive query in a scalar subquery
+-- sees the row it stands beside, and json_each() makes rows of its result.
+
+-- Live objects by type. Never reads table object.
+--   type, kind          the type and its kind (schema.sql, table type)
+--   count, bytes        instances and the sum of their sizes
+--   retained_bytes      what would become free with all of them (lower bound)
+--   unreachable_count, unreachable_bytes    of these: unreachable
+-- Example: SELECT * FROM census ORDER BY bytes DESC LIMIT 20;
+CREATE VIEW census AS
+SELECT t.name AS type, t.kind AS kind, s.count AS count, s.bytes AS bytes,
+  s.retained_bytes AS retained_bytes,
+  s.unreachable_count AS unreachable_count,
+  s.unreachable_bytes AS unreachable_bytes
+FROM type_stat s JOIN type t ON t.id = s.type_id
+WHERE t.kind NOT IN ('root_holder', 'pseudo') AND s.count > 0;
+
+-- The census of the standard containers' own nodes and buffers. Columns as in
+-- census.
+-- Example: SELECT * FROM census_container ORDER BY retained_bytes DESC;
+CREATE VIEW census_container AS
+SELECT * FROM census WHERE kind IN ('container_node', 'container_buffer');
+
+-- Every unreachable block.
+--   id, addr, type, kind, size_bytes, retained_bytes    the block
+-- Example: SELECT type, size_bytes, count(*) FROM leak GROUP BY 1, 2;
+CREATE VIEW leak AS
+SELECT o.id AS id, o.addr AS addr, t.name AS type, t.kind AS kind,
+  o.size_bytes AS size_bytes, o.retained_bytes AS retained_bytes
+FROM object o JOIN type t ON t.id = o.type_id
+WHERE o.root_distance IS NULL AND o.size_bytes > 0;
+
+-- Heads of unreachable structures: freeing these, and what they keep, would
+-- free everything unreachable. Of a cycle, one block is the head.
+--   id, addr, type, kind, size_bytes    the head
+--   retained_bytes                      of the whole structure under it
+-- Example: SELECT * FROM leak_root ORDER BY retained_bytes DESC LIMIT 20;
+CREATE VIEW leak_root AS
+SELECT o.id AS id, o.addr AS addr, t.name AS type, t.kind AS kind,
+  o.size_bytes AS size_bytes, o.retained_bytes AS retained_bytes
+FROM object o JOIN type t ON t.id = o.type_id
+WHERE o.idom = (SELECT p.id FROM object p JOIN type pt ON pt.id = p.type_id
+                WHERE p.flags & 4 <> 0 AND pt.name = '(unreachable)');
+
+-- What retains most: objects, root holders and pseudo objects.
+--   id, addr, type, kind, size_bytes, retained_bytes    the object
+--   root_distance       references from a root; NULL: unreachable or pseudo
+--   dominator_id        object that dominates it; 0: the virtual root
+-- Example: SELECT * FROM retained_top ORDER BY retained_bytes DESC LIMIT 20;
+CREATE VIEW retained_top AS
+SELECT o.id AS id, o.addr AS addr, t.name AS type, t.kind AS kind,
+  o.size_bytes AS size_bytes, o.retained_bytes AS retained_bytes,
+  o.root_distance AS root_distance, o.idom AS dominator_id
+FROM object o CROSS JOIN type t ON t.id = o.type_id;
+
+-- Who keeps an object: its dominators, from the nearest up to a root holder
+-- or pseudo object. It could be freed by cutting any one of them loose.
+--   object_id           the object asked for
+--   step                1: its immediate dominator
+--   id, addr, type, kind, size_bytes, retained_bytes    the dominator
+-- Example: SELECT * FROM retainer WHERE object_id = 4711 ORDER BY step;
+CREATE VIEW retainer AS
+SELECT o.id AS object_id, j.key AS step, x.id AS id, x.addr AS addr,
+  t.name AS type, t.kind AS kind, x.size_bytes AS size_bytes,
+  x.retained_bytes AS retained_bytes
+FROM object o
+CROSS JOIN json_each((
+  WITH RECURSIVE up(id) AS (
+    SELECT o.id
+    UNION ALL
+    SELECT c.idom FROM up JOIN object c ON c.id = up.id WHERE c.idom <> 0)
+  SELECT json_group_array(id) FROM up)) j
+CROSS JOIN object x ON x.id = j.value
+CROSS JOIN type t ON t.id = x.type_id
+WHERE j.key > 0;
+
+-- A shortest path from an object back to a root holder.
+--   object_id           the object asked for
+--   step                0: the object itself; the last: the root holder
+--   id, addr, type, kind, size_bytes    the object on this step
+--   slot                offset in it of the word that points to the step
+--                       before; NULL on step 0
+-- Example: SELECT * FROM path_to_root WHERE object_id = 4711 ORDER BY step;
+CREATE VIEW path_to_root AS
+SELECT o.id AS object_id, j.key AS step, x.id AS id, x.addr AS addr,
+  t.name AS type, t.kind AS kind, x.size_bytes AS size_bytes,
+  (SELECT min(r.slot) FROM ref r
+   WHERE r.dst = json_extract(j.value, '$[1]') AND r.src = x.id) AS slot
+FROM object o
+CROSS JOIN json_each((
+  WITH RECURSIVE up(id, before) AS (
+    SELECT o.id, NULL
+    UNION ALL
+    SELECT c.bfs_parent, c.id FROM up JOIN object c ON c.id = up.id
+    WHERE c.bfs_parent IS NOT NULL)
+  SELECT json_group_array(json_array(id, before)) FROM up)) j
+CROSS JOIN object x ON x.id = json_extract(j.value, '$[0]')
+CROSS JOIN type t ON t.id = x.type_id
+WHERE o.root_distance IS NOT NULL;
+
+-- What an object dominates immediately: freed with it, and with nothing less.
+--   parent_id           the dominating object; 0: the virtual root
+--   id, addr, type, kind, size_bytes, retained_bytes    the child
+-- Example: SELECT * FROM dominator_child WHERE parent_id = 4711
+--          ORDER BY retained_bytes DESC LIMIT 20;
+CREATE VIEW dominator_child AS
+SELECT o.idom AS parent_id, o.id AS id, o.addr AS addr, t.name AS type,
+  t.kind AS kind, o.size_bytes AS size_bytes,
+  o.retained_bytes AS retained_bytes
+FROM object o CROSS JOIN type t ON t.id = o.type_id;
+
+-- Who points to an object.
+--   object_id           the object pointed to
+--   id, addr, type, kind    the object that points
+--   slot                offset of the word in it
+--   interior, conservative, weak, by_root    1 or 0: bits of ref.flags
+-- Example: SELECT * FROM referrer WHERE object_id = 4711;
+CREATE VIEW referrer AS
+SELECT r.dst AS object_id, o.id AS id, o.addr AS addr, t.name AS type,
+  t.kind AS kind, r.slot AS slot,
+  r.flags & 1 <> 0 AS interior, r.flags & 2 <> 0 AS conservative,
+  r.flags & 12 <> 0 AS weak, r.flags & 64 <> 0 AS by_root
+FROM ref r CROSS JOIN object o ON o.id = r.src
+CROSS JOIN type t ON t.id = o.type_id;
+
+-- What keeps memory alive from outside the heap: globals, stacks, registers,
+-- thread-local storage, memory nobody explains.
+--   id, addr            the holder
+--   kind                as in table root; NULL: it holds nothing
+--   name                variable, section, thread
+--   extent_bytes        its length; NULL: none (registers)
+--   retained_bytes      of everything that only this holder keeps
+-- Example: SELECT * FROM root_holder ORDER BY retained_bytes DESC LIMIT 20;
+CREATE VIEW root_holder AS
+SELECT o.id AS id, o.addr AS addr,
+  (SELECT r.kind FROM root r WHERE r.holder_id = o.id LIMIT 1) AS kind,
+  t.name AS name, o.extent_bytes AS extent_bytes,
+  o.retained_bytes AS retained_bytes
+FROM object o CROSS JOIN type t ON t.id = o.type_id
+WHERE o.idom = 0 AND o.flags & 32 <> 0;
+
+-- The heap in a few lines.
+--   item                live; unreachable (of live); allocator_internal (of
+--                       live); cached and free (not live); trim (of free);
+--                       arena, heap, mmap, block (areas of this kind, whole);
+--                       private_anon (resident private anonymous memory);
+--                       unexplained (of private_anon: no reader, no root)
+--   count               how many; NULL: not counted
+--   bytes               how much; NULL: unknown
+--   share               bytes as a fraction of what it is part of: unreachable
+--                       and allocator_internal of live, trim of free,
+--                       unexplained of private_anon; else NULL
+-- Example: SELECT * FROM heap_summary;
+CREATE VIEW heap_summary AS
+WITH
+  live(count, bytes, unreachable_count, unreachable_bytes) AS (
+    SELECT total(count), total(bytes), total(unreachable_count),
+      total(unreachable_bytes) FROM census),
+  area(free, cached, trim) AS (
+    SELECT sum(free_bytes), sum(cached_bytes), sum(trim_bytes)
+    FROM heap_area),
+  number(key, value) AS (
+    SELECT key, CAST(value AS INTEGER) FROM meta)
+SELECT 'live' AS item, CAST(count AS INTEGER) AS count,
+  CAST(bytes AS INTEGER) AS bytes, NULL AS share FROM live
+UNION ALL
+SELECT 'unreachable', CAST(unreachable_count AS INTEGER),
+  CAST(unreachable_bytes AS INTEGER), unreachable_bytes / nullif(bytes, 0)
+FROM live
+UNION ALL
+SELECT 'allocator_internal', CAST(total(c.count) AS INTEGER),
+  CAST(total(c.bytes) AS INTEGER),
+  total(c.bytes) / nullif((SELECT bytes FROM live), 0)
+FROM census c WHERE c.kind = 'allocator_internal'
+UNION ALL
+SELECT 'cached', (SELECT value FROM number WHERE key = 'cached_blocks'),
+  cached, NULL FROM area
+UNION ALL
+SELECT 'free', (SELECT value FROM number WHERE key = 'free_blocks'),
+  free, NULL FROM area
+UNION ALL
+SELECT 'trim', NULL, trim, CAST(trim AS REAL) / nullif(free, 0) FROM area
+UNION ALL
+SELECT kind, count(*), sum("end" - start), NULL FROM heap_area GROUP BY kind
+UNION ALL
+SELECT 'private_anon', NULL, private_anon_bytes, NULL FROM snapshot
+UNION ALL
+SELECT 'unexplained', NULL, unknown_bytes,
+  CAST(unknown_bytes AS REAL) / nullif(private_anon_bytes, 0)
+FROM snapshot;
+
+-- Stacks of the threads, innermost frame first. A thread whose stack was not
+-- unwound has one row, with its program counter.
+--   thread_id, tid, thread    the thread and its name
+--   level               0 is the innermost; NULL: not unwound
+--   pc, function, file, line, inlined    the frame
+-- Example: SELECT * FROM thread_stack WHERE tid = 4711 ORDER BY level;
+CREATE VIEW thread_stack AS
+SELECT h.id AS thread_id, h.tid AS tid, h.name AS thread, f.level AS level,
+  coalesce(f.pc, h.pc) AS pc, f.function AS function, f.file AS file,
+  f.line AS line, f.inlined AS inlined
+FROM thread h LEFT JOIN frame f ON f.thread_id = h.id;
+
+-- Damage and doubt met on the way.
+--   kind, reader        what, and which heap reader saw it; NULL: none
+--   count               how often
+--   addr, detail        of the first one
+-- Example: SELECT * FROM anomaly_summary ORDER BY count DESC;
+CREATE VIEW anomaly_summary AS
+SELECT a.kind AS kind, r.name AS reader, a.count AS count, a.addr AS addr,
+  a.detail AS detail
+FROM anomaly a LEFT JOIN reader r ON r.id = a.reader_id;
+
+-- How far this snapshot can be believed.
+--   item                what was looked at
+--   value               what was found, as text; NULL: unknown
+--   ok                  1: as it should be; 0: read results with this in
+--                       mind; NULL: no judgement
+-- Example: SELECT * FROM certificate WHERE ok = 0;
+CREATE VIEW certificate AS
+SELECT 'source' AS item, source AS value, NULL AS ok FROM snapshot
+UNION ALL
+SELECT 'consistency', consistency, consistency = 'exact' FROM snapshot
+UNION ALL
+SELECT 'partial', CASE partial WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END,
+  partial = 0 FROM snapshot
+UNION ALL
+SELECT 'reader ' || name, coalesce(version, 'unknown version') ||
+    ', confidence ' || coalesce(confidence, 'unknown'),
+  confidence <> 'low' FROM reader
+UNION ALL
+SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0
+FROM segment WHERE captured = 'missing'
+UNION ALL
+SELECT 'segments read late', CAST(count(*) AS TEXT), NULL
+FROM segment WHERE captured = 'late'
+UNION ALL
+SELECT 'threads not stopped', CAST(count(*) AS TEXT), count(*) = 0
+FROM thread WHERE stop_how = 'partial'
+UNION ALL
+SELECT 'threads in the allocator', CAST(sum(in_allocator) AS TEXT),
+  sum(in_allocator) = 0 FROM thread
+UNION ALL
+SELECT 'unexplained private memory',
+  printf('%.1f %%', 100.0 * unknown_bytes / nullif(private_anon_bytes, 0)),
+  unknown_bytes * 10 < private_anon_bytes
+FROM snapshot WHERE unknown_bytes IS NOT NULL
+UNION ALL
+SELECT 'anomalies', CAST(CAST(total(count) AS INTEGER) AS TEXT),
+  total(count) = 0 FROM anomaly;
