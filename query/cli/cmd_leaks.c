@@ -1,0 +1,118 @@
+/* heapfork leaks: what no root reaches any more.
+ * SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "query/cli/file_args.h"
+#include "query/query.h"
+
+enum { KEY_HEADS = HF_KEY_VERB };
+
+struct leaks_args {
+	struct hf_file_args file; /* first: for hf_file_args_parse */
+	bool heads;
+};
+
+static const struct argp_option options[] = {
+	{ "heads", KEY_HEADS, 0, 0,
+	  "List the heads of unreachable structures, one each, instead", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct leaks_args *args = state->input;
+
+	if (key != KEY_HEADS)
+		return hf_file_args_parse(key, arg, state);
+	args->heads = true;
+	return 0;
+}
+
+static const struct argp argp = {
+	.options = options,
+	.parser = parse,
+	.args_doc = "FILE",
+	.doc = "List unreachable objects, by type and size: no chain of "
+	       "pointers leads from a root to them. In a table, the heads of "
+	       "unreachable structures follow, by what they keep.\n"
+	       "\n"
+	       "    heapfork leaks app.heap\n"
+	       "    heapfork leaks --heads --csv app.heap\n"
+	       "    heapfork retainers app.heap --id ID\n"
+	       "\v"
+	       "Unreachable is not always leaked: a pointer may be stored in "
+	       "disguise. Reachable is not always wanted: see heapfork top.",
+	.children = hf_file_children,
+};
+
+static struct hf_error *count(struct hf_db *db, int64_t *count_ret,
+			      int64_t *bytes_ret)
+{
+	HF_AUTO(hf_query) struct hf_query *query = NULL;
+	struct hf_error *err;
+	bool row;
+
+	err = hf_query_prepare(db,
+			       "SELECT sum(unreachable_count),"
+			       " sum(unreachable_bytes) FROM main.type_stat",
+			       &query);
+	if (!err)
+		err = hf_query_step(query, &row);
+	if (err)
+		return err;
+	*count_ret = hf_query_i64(query, 0);
+	*bytes_ret = hf_query_i64(query, 1);
+	return NULL;
+}
+
+static struct hf_error *print_people(struct hf_cli *cli, struct hf_db *db,
+				     struct hf_row_sink *sink)
+{
+	char bytes[40];
+	int64_t num, num_bytes;
+	struct hf_error *err = count(db, &num, &num_bytes);
+
+	if (err)
+		return err;
+	if (!num) {
+		puts("nothing is unreachable");
+		return NULL;
+	}
+	printf("unreachable: %" PRId64 " object%s, %s, by type and size:\n\n",
+	       num, hf_cli_plural(num),
+	       hf_cli_bytes(cli, num_bytes, bytes, sizeof(bytes)));
+	err = hf_cli_canned(cli, db, sink, "leaks");
+	if (err)
+		return err;
+	puts("\nheads of unreachable structures, by what they keep:\n");
+	return hf_cli_canned(cli, db, sink, "leak_roots");
+}
+
+static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
+{
+	struct leaks_args args = { .file.cli = cli };
+	HF_AUTO(hf_db) struct hf_db *db = NULL;
+	HF_AUTO(hf_row_sink) struct hf_row_sink *sink = NULL;
+	struct hf_error *err;
+
+	err = hf_cli_parse(&argp, argc, argv, &args);
+	if (!err)
+		err = hf_cli_open(cli, args.file.file, &db);
+	if (!err)
+		err = hf_cli_sink(cli, &sink);
+	if (err)
+		return err;
+	if (args.heads)
+		return hf_cli_canned(cli, db, sink, "leak_roots");
+	if (hf_cli_is_table(cli))
+		return print_people(cli, db, sink);
+	return hf_cli_canned(cli, db, sink, "leaks");
+}
+
+const struct hf_verb hf_verb_leaks = {
+	.name = "leaks",
+	.summary = "unreachable objects, by type and size",
+	.argp = &argp,
+	.run = run,
+};
