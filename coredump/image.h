@@ -43,6 +43,8 @@ struct hf_segment {
 	enum hf_absent absent;     /* meaning of what is not resident */
 	uint32_t module_id;        /* index in modules, or HF_NO_MODULE */
 	uint64_t file_offset;      /* of start in the mapped file */
+	uint64_t device, inode;    /* of that file as maps tells them, 0 if
+				    * not known */
 	uint64_t resident_bytes;   /* filled in by the freeze */
 	const char *path;          /* as in maps, or NULL; owned by the image */
 };
@@ -55,7 +57,9 @@ struct hf_range {
 /** A loaded ELF object: the executable, a library, the vdso. */
 struct hf_module {
 	const char *path;        /* as mapped; owned by the image */
-	uint64_t start, end;     /* hull of its mappings */
+	uint64_t start, end;     /* hull of its mappings. Its last segment may
+				  * go on behind it: the kernel merges .bss
+				  * with other anonymous memory */
 	uint64_t bias;           /* runtime address - ELF p_vaddr */
 	uint8_t build_id[32];    /* of .note.gnu.build-id in memory */
 	uint32_t build_id_bytes; /* 0: it has none */
@@ -133,7 +137,8 @@ struct hf_error *hf_image_add_thread(struct hf_image *image,
  */
 struct hf_error *hf_image_freeze(struct hf_image *image) HF_MUST_CHECK;
 
-/* Sorted by address; borrowed, they live as long as the image. */
+/* Sorted by address; borrowed, they live as long as the image. Each resident
+ * range lies in one segment: they are cut where a segment ends. */
 const struct hf_segment *hf_image_segments(const struct hf_image *image,
 					   size_t *num_ret);
 const struct hf_range *hf_image_resident(const struct hf_image *image,

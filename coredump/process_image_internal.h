@@ -1,0 +1,22 @@
+/* Ways of reading a process that a test wants to forbid.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_COREDUMP_PROCESS_IMAGE_INTERNAL_H
+#define HF_COREDUMP_PROCESS_IMAGE_INTERNAL_H
+
+#include "coredump/process_image.h"
+
+enum hf_process_image_flags {
+	HF_PROCESS_IMAGE_NO_READV = 1 << 0, /* as if seccomp forbade it */
+	HF_PROCESS_IMAGE_NO_SCAN = 1 << 1,  /* as on Linux before 6.7 */
+	HF_PROCESS_IMAGE_NO_MEM = 1 << 2,   /* as if /proc/PID/mem were not
+					     * there */
+};
+
+struct hf_error *hf_process_image_open_flags(pid_t pid,
+					     const struct hf_thread *threads,
+					     size_t num_threads,
+					     unsigned int flags,
+					     struct hf_image **ret)
+	HF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,33 @@
+/* Which pages of a process are there: PAGEMAP_SCAN, or pagemap.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_COREDUMP_RESIDENT_H
+#define HF_COREDUMP_RESIDENT_H
+
+#include "coredump/image.h"
+
+struct hf_resident;
+
+/**
+ * @param pagemap_fd of /proc/PID/pagemap; borrowed.
+ * @param no_scan pretend that the kernel has no PAGEMAP_SCAN (before 6.7).
+ */
+struct hf_error *hf_resident_create(int pagemap_fd, bool no_scan,
+				    struct hf_resident **ret) HF_MUST_CHECK;
+void hf_resident_destroy(struct hf_resident *resident);
+
+/**
+ * Find the pages in [range.start, range.end) that are in memory or in swap,
+ * without touching any. Guard pages are not; neither are, with `skip_zero`,
+ * pages backed by the kernel's zero page.
+ *
+ * @param found called with ascending ranges; its error ends the search.
+ */
+struct hf_error *hf_resident_find(struct hf_resident *resident,
+				  struct hf_range range, bool skip_zero,
+				  struct hf_error *(*found)(void *arg,
+							struct hf_range range),
+				  void *arg) HF_MUST_CHECK;
+
+HF_DEFINE_AUTO(struct hf_resident *, hf_resident, hf_resident_destroy)
+
+#endif
