@@ -26,7 +26,9 @@ enum hf_symbols_source {
 /**
  * Data and function symbols with an address, sorted by address, from .symtab,
  * else from the separate debug file /usr/lib/debug/.build-id, merged with
- * .dynsym. TLS symbols are left out: they have no address.
+ * .dynsym. TLS symbols are left out: they have no address. Of several at one
+ * address the table has one: a global before a local one, then the longer,
+ * then that with the shortest name.
  *
  * A module without a readable file gives an empty table, not an error.
  */
@@ -43,7 +45,8 @@ const struct hf_symbol *hf_symbols_all(const struct hf_symbols *symbols,
  * or NULL. */
 const struct hf_symbol *hf_symbols_at(const struct hf_symbols *symbols,
 				      uint64_t addr);
-/** By exact name, or NULL. Linear. */
+/** By exact name, also of an alias that hf_symbols_all does not list, or NULL.
+ * Linear. */
 const struct hf_symbol *hf_symbols_named(const struct hf_symbols *symbols,
 					 const char *name);
 

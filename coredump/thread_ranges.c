@@ -2,6 +2,9 @@
  * SPDX-License-Identifier: MIT */
 #include "coredump/thread_ranges.h"
 
+#include <string.h>
+
+#include "coredump/elf_symbols.h"
 #include "coredump/image_internal.h"
 
 /* The mapping of a thread that pthread_create made (x86-64, TLS variant 2;
@@ -19,9 +22,12 @@
 enum {
 	/* The x86-64 ABI lets a function use so much below its rsp. */
 	RED_ZONE_BYTES = 128,
-	/* sizeof(struct pthread): 2304 in glibc 2.28 to 2.36, by the DWARF of
-	 * libc.so.6. What lies above is found as unknown memory. */
-	DESCRIPTOR_BYTES = 0x900,
+	/* sizeof(struct pthread) by the DWARF of libc.so.6 of Debian's glibc
+	 * 2.36; for a C library that does not tell, or is not glibc. What may
+	 * lie above it is found as unknown memory. */
+	DESCRIPTOR_BYTES = 2368,
+	MIN_DESCRIPTOR_BYTES = 512, /* else it is nonsense */
+	MAX_DESCRIPTOR_BYTES = 16384,
 	DESCRIPTOR_ALIGN = 64,
 	MIN_TLS_BYTES = 64,
 };
@@ -48,6 +54,67 @@ static uint64_t static_tls_bytes(const struct hf_image *image)
 	return hf_max_u64(sum, MIN_TLS_BYTES);
 }
 
+/* What glibc tells debuggers (nptl_db/db_info.c): since 2.34 an exported
+ * symbol of libc.so.6, before that a local one of libpthread, in a static
+ * program a local one of that. */
+static struct hf_error *take_size_symbol(void *arg, const GElf_Sym *symbol,
+					 const char *name)
+{
+	uint64_t *value = arg;
+
+	if (strcmp(name, "_thread_db_sizeof_pthread"))
+		return NULL;
+	*value = symbol->st_value;
+	return &hf_stop;
+}
+
+static uint32_t told_descriptor_bytes(const struct hf_image *image,
+				      const struct hf_module *module)
+{
+	static const GElf_Word section_types[] = { SHT_DYNSYM, SHT_SYMTAB };
+	HF_AUTO_FD int fd = -1;
+	HF_AUTO(elf) Elf *elf = NULL;
+	uint64_t value = 0;
+	uint32_t bytes;
+	bool any;
+
+	hf_error_ignore(hf_image_open_module(image, module, &fd));
+	if (fd >= 0)
+		elf = hf_elf_open(fd);
+	for (size_t i = 0; elf && !value && i < 2; i++)
+		hf_error_ignore(hf_elf_symbol_for_each(elf, section_types[i],
+						       take_size_symbol,
+						       &value, &any));
+	if (!value ||
+	    hf_image_read_some(image, module->bias + value, &bytes,
+			       sizeof(bytes)) != sizeof(bytes) ||
+	    bytes < MIN_DESCRIPTOR_BYTES || bytes > MAX_DESCRIPTOR_BYTES)
+		return 0;
+	return bytes;
+}
+
+static uint32_t find_descriptor_bytes(const struct hf_image *image)
+{
+	bool is_dynamic = false;
+	uint32_t bytes = 0;
+
+	for (size_t i = 0; i < image->modules.num && !bytes; i++) {
+		const struct hf_module *module = &image->modules.data[i];
+		const char *slash = strrchr(module->path, '/');
+		const char *name = slash ? slash + 1 : module->path;
+
+		if (!strncmp(name, "libc.so", 7) ||
+		    !strncmp(name, "libc-", 5) ||
+		    !strncmp(name, "libpthread", 10)) {
+			is_dynamic = true;
+			bytes = told_descriptor_bytes(image, module);
+		}
+	}
+	if (!is_dynamic && image->modules.num)
+		bytes = told_descriptor_bytes(image, &image->modules.data[0]);
+	return bytes ? bytes : DESCRIPTOR_BYTES;
+}
+
 static const struct hf_segment *memory_at(const struct hf_image *image,
 					  uint64_t addr)
 {
@@ -57,7 +124,7 @@ static const struct hf_segment *memory_at(const struct hf_image *image,
 }
 
 static void fill_tls(const struct hf_image *image, uint64_t tls_bytes,
-		     struct hf_thread *thread)
+		     uint32_t descriptor_bytes, struct hf_thread *thread)
 {
 	uint64_t base = thread->regs.fs_base, sp = thread->regs.rsp;
 	const struct hf_segment *segment = memory_at(image, base);
@@ -70,7 +137,7 @@ static void fill_tls(const struct hf_image *image, uint64_t tls_bytes,
 		      base - segment->start - tls_bytes : 0);
 	if (sp >= segment->start && sp < base)
 		tls->start = hf_max_u64(tls->start, sp);
-	tls->end = (base + DESCRIPTOR_BYTES + DESCRIPTOR_ALIGN - 1) &
+	tls->end = (base + descriptor_bytes + DESCRIPTOR_ALIGN - 1) &
 		   ~(uint64_t)(DESCRIPTOR_ALIGN - 1);
 	tls->end = hf_min_u64(tls->end, segment->end);
 }
@@ -150,15 +217,20 @@ struct hf_error *hf_thread_ranges_fill(struct hf_image *image)
 	uint64_t tls_bytes = static_tls_bytes(image);
 	size_t num = image->threads.num;
 	HF_AUTO_FREE uint64_t *bases = calloc(num + 1, sizeof(*bases));
+	uint32_t descriptor_bytes;
 
 	if (!bases)
 		return &hf_enomem;
+	if (!num)
+		return NULL;
+	descriptor_bytes = find_descriptor_bytes(image);
 	for (size_t i = 0; i < num; i++)
 		bases[i] = image->threads.data[i].regs.fs_base;
 	qsort(bases, num, sizeof(*bases), compare_u64);
 	for (size_t i = 0; i < num; i++) {
-		fill_tls(image, tls_bytes, &image->threads.data[i]);
+		fill_tls(image, tls_bytes, descriptor_bytes,
+			 &image->threads.data[i]);
 		fill_stack(image, bases, &image->threads.data[i]);
 	}
-	return num ? part_ranges(image) : NULL;
+	return part_ranges(image);
 }
