@@ -5,6 +5,7 @@
 
 #include "coredump/image.h"
 #include "indexer/block_table.h"
+#include "util/array.h"
 
 /* The closed list of type.kind in sql/schema.sql, as far as it is used. */
 enum hf_type_kind {

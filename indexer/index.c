@@ -1,0 +1,276 @@
+/* Index: an image becomes a snapshot database, phase by phase.
+ * SPDX-License-Identifier: MIT */
+#include "indexer/index.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "indexer/block_type.h"
+#include "indexer/heap_registry.h"
+#include "indexer/index_model.h"
+
+void hf_index_phase_done(struct hf_index_model *model, const char *name,
+			 uint64_t items, uint64_t start_ns,
+			 uint64_t peak_bytes)
+{
+	if (model->num_phases < HF_MAX_PHASES)
+		model->phases[model->num_phases++] = (struct hf_index_phase){
+			name, hf_now_ns() - start_ns, items, peak_bytes
+		};
+	hf_progress_phase_done(model->progress, name, items, start_ns,
+			       peak_bytes);
+}
+
+static void model_deinit(struct hf_index_model *model)
+{
+	hf_anomalies_destroy(model->anomalies);
+	hf_block_table_deinit(&model->blocks);
+	hf_holders_deinit(&model->holders);
+	hf_edges_deinit(&model->edges);
+	hf_type_table_destroy(model->types);
+	free(model->in_allocator);
+	free(model->node_type);
+	free(model->block_rule);
+	free(model->bfs_parent);
+	free(model->root_distance);
+	free(model->idom);
+	free(model->retained_bytes);
+	free(model->type_retained);
+}
+
+HF_DEFINE_AUTO(struct hf_index_model *, model, model_deinit)
+
+/* One reader: not found is routine; one that knows the heap but not its
+ * version is an anomaly, and the memory counts as unknown. */
+static struct hf_error *run_reader(struct hf_index_model *model,
+				   const struct hf_heap_reader_ops *ops,
+				   struct hf_block_builder *builder)
+{
+	struct hf_heap_sink sink;
+	struct hf_error *err;
+	void *reader;
+
+	err = ops->open(model->image, model->anomalies, &reader);
+	if (err && err->code == HF_ERROR_NOT_FOUND) {
+		hf_error_ignore(err);
+		return NULL;
+	}
+	if (err && err->code == HF_ERROR_UNSUPPORTED) {
+		hf_anomaly_add(model->anomalies, ops->name,
+			       "unsupported heap", 0, "%s", err->message);
+		hf_error_ignore(err);
+		model->partial = true;
+		return NULL;
+	}
+	if (err)
+		return hf_error_prefix(err, "%s", ops->name);
+	ops->info(reader, &model->readers[model->num_readers]);
+	sink = hf_block_builder_sink(builder, model->num_readers,
+				     model->anomalies, model->progress);
+	model->num_readers++;
+	err = ops->walk(reader, &sink);
+	ops->close(reader);
+	return err ? hf_error_prefix(err, "%s", ops->name) : NULL;
+}
+
+static struct hf_error *walk_heaps(struct hf_index_model *model)
+{
+	HF_AUTO(hf_block_builder) struct hf_block_builder *builder = NULL;
+	const struct hf_heap_reader_ops *const *ops = hf_heap_readers();
+	uint64_t start_ns = hf_now_ns();
+	struct hf_error *err = hf_block_builder_create(&builder);
+
+	for (; !err && *ops && model->num_readers < HF_MAX_READERS; ops++)
+		err = run_reader(model, *ops, builder);
+	if (!err)
+		err = hf_block_builder_freeze(builder, model->anomalies,
+					      &model->blocks);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < model->blocks.num; i++)
+		model->live_bytes += model->blocks.size_bytes[i];
+	hf_index_phase_done(model, "walk", model->blocks.num, start_ns,
+			    (uint64_t)model->blocks.num * 44);
+	return NULL;
+}
+
+static struct hf_error *find_holders(struct hf_index_model *model)
+{
+	uint64_t start_ns = hf_now_ns();
+	struct hf_error *err = hf_holders_find(model->image, &model->blocks,
+					       &model->holders);
+	uint64_t num_nodes;
+
+	if (err)
+		return err;
+	num_nodes = (uint64_t)model->holders.num + model->blocks.num;
+	if (num_nodes > HF_MAX_NODES)
+		return hf_error_create(HF_ERROR_UNSUPPORTED,
+				       "the heap has more than 2^32 objects");
+	model->num_nodes = (uint32_t)num_nodes;
+	hf_index_phase_done(model, "roots", model->holders.num, start_ns,
+			    (uint64_t)model->holders.num *
+				    sizeof(*model->holders.data));
+	return NULL;
+}
+
+static struct hf_error *find_edges(struct hf_index_model *model)
+{
+	uint64_t start_ns = hf_now_ns();
+	struct hf_error *err = hf_scan(model->image, &model->holders,
+				       &model->blocks, model->progress,
+				       &model->edges);
+	uint64_t num_edges = model->edges.graph.num_edges;
+
+	if (err)
+		return err;
+	model->partial |= model->edges.missing_bytes > 0;
+	hf_index_phase_done(model, "scan", num_edges, start_ns,
+			    num_edges * 8 + num_edges / 8 +
+				    (uint64_t)model->num_nodes * 16);
+	return NULL;
+}
+
+static struct hf_error *name_holders(struct hf_index_model *model)
+{
+	for (uint32_t i = 0; i < model->holders.num; i++) {
+		const struct hf_holder *holder = &model->holders.data[i];
+		struct hf_type type = {
+			.name = holder->name,
+			.kind = HF_TYPE_ROOT_HOLDER,
+			.module_id = holder->module_id,
+		};
+		struct hf_error *err = hf_type_table_intern(
+			model->types, &type, &model->node_type[i]);
+
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct hf_error *name_pseudo(struct hf_index_model *model)
+{
+	struct hf_type several = { .name = (char *)"(several roots)",
+				   .kind = HF_TYPE_PSEUDO,
+				   .module_id = HF_NO_MODULE };
+	struct hf_type unreachable = { .name = (char *)"(unreachable)",
+				       .kind = HF_TYPE_PSEUDO,
+				       .module_id = HF_NO_MODULE };
+	struct hf_error *err = hf_type_table_intern(model->types, &several,
+						    &model->several_type);
+
+	return err ? err
+		   : hf_type_table_intern(model->types, &unreachable,
+					  &model->unreachable_type);
+}
+
+static struct hf_error *find_types(struct hf_index_model *model)
+{
+	uint64_t start_ns = hf_now_ns();
+	struct hf_error *err = hf_type_table_create(&model->types);
+
+	if (err)
+		return err;
+	model->node_type = calloc((size_t)model->num_nodes + 1,
+				  sizeof(*model->node_type));
+	model->block_rule = calloc((size_t)model->blocks.num + 1,
+				   sizeof(*model->block_rule));
+	if (!model->node_type || !model->block_rule)
+		return &hf_enomem;
+	err = name_holders(model);
+	if (!err)
+		err = name_pseudo(model);
+	if (!err)
+		err = hf_block_types(model->image, &model->blocks,
+				     model->edges.first_word, model->types,
+				     model->progress,
+				     model->node_type + model->holders.num,
+				     model->block_rule);
+	free(HF_TAKE(model->edges.first_word));
+	hf_index_phase_done(model, "types", model->blocks.num, start_ns,
+			    (uint64_t)model->blocks.num * 13);
+	return err;
+}
+
+/* Whether the instant is one at which the heap can be believed to the last
+ * block: see `consistency` in sql/schema.sql. */
+static struct hf_error *judge_threads(struct hf_index_model *model,
+				      const char **consistency_ret)
+{
+	size_t num;
+	const struct hf_thread *threads = hf_image_threads(model->image, &num);
+	struct hf_error *err;
+
+	model->in_allocator = calloc(num + 1, sizeof(*model->in_allocator));
+	if (!model->in_allocator)
+		return &hf_enomem;
+	err = hf_in_allocator(model->image, model->in_allocator);
+	if (err)
+		return err;
+	*consistency_ret = "exact";
+	for (size_t i = 0; i < num; i++) {
+		if (model->in_allocator[i] == HF_IN_ALLOCATOR)
+			*consistency_ret = "in_allocator";
+		if (threads[i].stop_how == HF_STOP_PARTIAL) {
+			*consistency_ret = "partial_threads";
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void fill_summary(const struct hf_index_model *model,
+			 struct hf_index_summary *ret)
+{
+	*ret = (struct hf_index_summary){
+		.num_objects = model->blocks.num,
+		.num_refs = model->edges.graph.num_edges,
+		.live_bytes = model->live_bytes,
+		.num_unreachable = model->num_unreachable,
+		.unreachable_bytes = model->unreachable_bytes,
+		.unknown_bytes = model->holders.unknown_bytes,
+		.private_anon_bytes = model->holders.private_anon_bytes,
+		.num_anomalies = hf_anomalies_total(model->anomalies),
+		.partial = model->partial,
+	};
+}
+
+struct hf_error *hf_index(struct hf_image *image, const char *path,
+			  const struct hf_index_options *options,
+			  struct hf_index_summary *summary_ret)
+{
+	struct hf_index_model storage = {
+		.image = image,
+		.progress = options->progress,
+	};
+	HF_AUTO(model) struct hf_index_model *model = &storage;
+	struct hf_snapshot_row snapshot;
+	const char *consistency;
+	struct hf_error *err = hf_anomalies_create(&model->anomalies);
+
+	if (!err)
+		err = walk_heaps(model);
+	if (!err)
+		err = find_holders(model);
+	if (!err)
+		err = find_edges(model);
+	if (!err)
+		err = find_types(model);
+	if (!err)
+		err = judge_threads(model, &consistency);
+	if (!err && options->image_done)
+		err = options->image_done(options->arg);
+	if (!err)
+		err = hf_index_analyse(model);
+	if (err)
+		return err;
+	snapshot = *options->snapshot;
+	snapshot.partial |= model->partial;
+	snapshot.consistency = consistency;
+	err = hf_index_write(model, path, &snapshot);
+	if (err)
+		return err;
+	fill_summary(model, summary_ret);
+	return NULL;
+}
