@@ -268,6 +268,11 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 	snapshot = *options->snapshot;
 	snapshot.partial |= model->partial;
 	snapshot.consistency = consistency;
+	snapshot.objects = model->blocks.num;
+	snapshot.refs = model->edges.graph.num_edges;
+	snapshot.live_bytes = model->live_bytes;
+	snapshot.private_anon_bytes = model->holders.private_anon_bytes;
+	snapshot.unknown_bytes = model->holders.unknown_bytes;
 	err = hf_index_write(model, path, &snapshot);
 	if (err)
 		return err;
