@@ -13,21 +13,29 @@
 struct hf_edges {
 	struct hf_graph graph;
 	uint32_t *slot_words;  /* num_edges entries: offset of the word in its
-				* source, in units of 8 bytes */
+				* source, in units of 8 bytes. A source whose
+				* start is not a multiple of 8 counts from the
+				* multiple below. UINT32_MAX: 32 GiB and up */
 	uint64_t *is_interior; /* bitmap over edges: points behind the first
 				* byte of its target */
 	uint64_t *first_word;  /* num of blocks entries: content of the first
 				* word of each block, 0 if not readable. For
 				* vtables; may be freed and set to NULL */
-	uint64_t scanned_bytes;  /* bytes that were read */
+	uint64_t scanned_bytes;  /* bytes of blocks, holders and registers that
+				  * were read */
 	uint64_t missing_bytes;  /* bytes of blocks and holders that were not
 				  * there to be read */
+	uint64_t peak_bytes;     /* of the scan's own arrays, these included */
 };
 
 /**
  * Read every aligned word of every holder and live block; each that points
  * into a live block is an edge. Words of internal blocks count too (they are
- * blocks of the table).
+ * blocks of the table). A word counts if it lies wholly inside its block.
+ *
+ * Registers are the words of user_regs_struct; slots follow its order.
+ *
+ * @param holders without ranges that overlap each other or blocks.
  */
 struct hf_error *hf_scan(const struct hf_image *image,
 			 const struct hf_holders *holders,
