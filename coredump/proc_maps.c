@@ -141,14 +141,41 @@ static bool has_flag(const char *flags, const char *flag)
 	return false;
 }
 
-static void take_field(const char *line, struct hf_mapping *mapping)
+/* What follows `key`, or NULL. */
+static char *value_of(char *line, const char *key)
 {
-	static const char key[] = "VmFlags:";
+	size_t len = strlen(key);
 
-	if (strncmp(line, key, sizeof(key) - 1))
+	return strncmp(line, key, len) ? NULL : line + len;
+}
+
+static void take_field(char *line, struct hf_mapping *mapping)
+{
+	/* Rss comes first and has no huge pages of hugetlbfs in it. */
+	static const char *const others[] = {
+		"Swap:", "Shared_Hugetlb:", "Private_Hugetlb:",
+	};
+	char *value = value_of(line, "VmFlags:");
+	uint64_t num = 0;
+
+	if (value) {
+		mapping->is_io = has_flag(value, "io") || has_flag(value, "pf");
 		return;
-	line += sizeof(key) - 1;
-	mapping->is_io = has_flag(line, "io") || has_flag(line, "pf");
+	}
+	value = value_of(line, "Rss:");
+	if (value) {
+		value += strspn(value, " ");
+		mapping->is_empty = take_number(&value, 10, &num) && !num;
+		return;
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		value = value_of(line, others[i]);
+		if (!value)
+			continue;
+		value += strspn(value, " ");
+		if (!take_number(&value, 10, &num) || num)
+			mapping->is_empty = false;
+	}
 }
 
 struct hf_error *hf_proc_maps_parse(char *text, size_t len,

@@ -12,6 +12,8 @@ struct hf_mapping {
 	bool is_deleted;      /* the path ends in " (deleted)" */
 	bool is_io;           /* VmFlags io or pf: reading it may do things to
 			       * a device. Only smaps says so */
+	bool is_empty;        /* nothing of it is in memory or swap, but for
+			       * pages that are zero. Only smaps says so */
 	uint64_t file_offset; /* bytes */
 	uint64_t device;      /* as st_dev; 0 for anonymous memory */
 	uint64_t inode;       /* 0 for anonymous memory */

@@ -17,6 +17,7 @@
 #include "coredump/process_memory.h"
 #include "coredump/proc_maps.h"
 #include "coredump/resident.h"
+#include "coredump/shared_pages.h"
 #include "util/file.h"
 
 /* The process is the forked child, so the segments are those that the child
@@ -37,50 +38,50 @@ static size_t process_read(void *arg, const struct hf_range *ranges,
 				      buf);
 }
 
-/* Only regular files: opening something else may block, or act. */
-static int regular_or_close(int fd)
+/* Find a file without opening it: it may be anything.
+ * @return an O_PATH descriptor, or -1. */
+static int find_file(const struct process *process, const char *path,
+		     const struct hf_range *mapping)
 {
-	struct stat st;
-
-	if (fd < 0)
-		return -1;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-static int process_open_file(void *arg, const char *path,
-			     const struct hf_range *mapping)
-{
-	const struct process *process = arg;
-	enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
 	struct open_how how = {
-		.flags = FLAGS,
+		.flags = O_PATH | O_CLOEXEC,
 		/* Links in the target's root are the target's own, and may
 		 * not lead out of it. */
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
 	HF_AUTO_FD int root = -1;
-	int fd = -1;
 
 	if (mapping) {
 		char name[64];
+		int fd;
 
 		/* The very file, whatever its name is now; needs
 		 * CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN. */
 		snprintf(name, sizeof(name),
 			 "map_files/%" PRIx64 "-%" PRIx64,
 			 mapping->start, mapping->end);
-		fd = regular_or_close(openat(process->proc_fd, name, FLAGS));
+		fd = openat(process->proc_fd, name, O_PATH | O_CLOEXEC);
 		if (fd >= 0)
 			return fd;
 	}
 	root = openat(process->proc_fd, "root", O_PATH | O_CLOEXEC);
 	if (root < 0)
 		return -1;
-	return regular_or_close(syscall(SYS_openat2, root, path, &how,
-					sizeof(how)));
+	return syscall(SYS_openat2, root, path, &how, sizeof(how));
+}
+
+static int process_open_file(void *arg, const char *path,
+			     const struct hf_range *mapping)
+{
+	HF_AUTO_FD int found = find_file(arg, path, mapping);
+	struct stat st;
+	char name[64];
+
+	/* Opening a device or a fifo may block, or act. */
+	if (found < 0 || fstat(found, &st) || !S_ISREG(st.st_mode))
+		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
+	return open(name, O_RDONLY | O_CLOEXEC);
 }
 
 static void process_destroy(void *arg)
@@ -124,10 +125,19 @@ static bool is_plain_shared(const struct hf_mapping *mapping)
 }
 
 /* Could this be the memory of a device? Then smaps has to tell. */
-static bool may_be_device(const struct hf_mapping *mapping)
+static bool may_be_device(const struct process *process,
+			  const struct hf_mapping *mapping)
 {
-	return mapping->path && mapping->is_shared &&
-	       mapping->path[0] != '[' && !is_plain_shared(mapping);
+	struct hf_range range = { mapping->start, mapping->end };
+	HF_AUTO_FD int fd = -1;
+	struct stat st;
+
+	if (!mapping->path || !mapping->is_shared || mapping->path[0] == '[' ||
+	    is_plain_shared(mapping))
+		return false;
+	fd = find_file(process, mapping->path, &range);
+	return fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	       st.st_ino != mapping->inode;
 }
 
 static void classify(const struct hf_mapping *mapping,
@@ -180,6 +190,7 @@ static struct hf_error *add_resident(void *arg, struct hf_range range)
 
 static struct hf_error *add_mapping(struct hf_image *image,
 				    struct hf_resident *resident,
+				    struct hf_shared_pages *shared,
 				    const struct hf_mapping *mapping)
 {
 	struct hf_segment segment = {
@@ -200,9 +211,14 @@ static struct hf_error *add_mapping(struct hf_image *image,
 	err = hf_image_add_segment(image, &segment);
 	if (err || segment.kind == HF_SEGMENT_SPECIAL)
 		return err;
-	return hf_resident_find(resident, range,
-				segment.absent == HF_ABSENT_ZERO,
-				add_resident, image);
+	if (!mapping->is_empty)
+		err = hf_resident_find(resident, range,
+				       segment.absent == HF_ABSENT_ZERO,
+				       add_resident, image);
+	if (!err && segment.kind == HF_SEGMENT_SHARED)
+		err = hf_shared_pages_find(shared, mapping, add_resident,
+					   image);
+	return err;
 }
 
 static struct hf_error *read_proc_file(const struct process *process,
@@ -233,7 +249,7 @@ static struct hf_error *mark_devices(const struct process *process,
 	bool any = false;
 
 	for (size_t i = 0; i < maps->num; i++)
-		any = any || may_be_device(&maps->data[i]);
+		any = any || may_be_device(process, &maps->data[i]);
 	if (!any)
 		return NULL;
 	err = read_proc_file(process, "smaps", &text, &len);
@@ -257,6 +273,7 @@ static struct hf_error *add_memory(struct hf_image *image,
 				   unsigned int flags)
 {
 	HF_AUTO(hf_resident) struct hf_resident *resident = NULL;
+	HF_AUTO(hf_shared_pages) struct hf_shared_pages *shared = NULL;
 	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
 	HF_AUTO_FD int pagemap = openat(process->proc_fd, "pagemap",
 					O_RDONLY | O_CLOEXEC);
@@ -270,7 +287,14 @@ static struct hf_error *add_memory(struct hf_image *image,
 	err = hf_resident_create(pagemap, flags & HF_PROCESS_IMAGE_NO_SCAN,
 				 &resident);
 	if (!err)
-		err = read_proc_file(process, "maps", &text, &len);
+		err = hf_shared_pages_create(process->proc_fd,
+					     flags & HF_PROCESS_IMAGE_NO_SCAN,
+					     &shared);
+	/* Programs reserve terabytes; without the scan it must be known
+	 * beforehand which mappings are empty. */
+	if (!err)
+		err = read_proc_file(process, hf_resident_has_scan(resident) ?
+				     "maps" : "smaps", &text, &len);
 	if (!err)
 		err = hf_proc_maps_parse(text, len, &maps);
 	if (!err && !maps.num)
@@ -278,10 +302,10 @@ static struct hf_error *add_memory(struct hf_image *image,
 				      "process %d has no memory: it is a "
 				      "zombie, or a kernel thread",
 				      (int)process->memory.pid);
-	if (!err)
+	if (!err && hf_resident_has_scan(resident))
 		err = mark_devices(process, &maps);
 	for (size_t i = 0; i < maps.num && !err; i++)
-		err = add_mapping(image, resident, &maps.data[i]);
+		err = add_mapping(image, resident, shared, &maps.data[i]);
 	return err;
 }
 

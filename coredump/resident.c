@@ -117,6 +117,11 @@ void hf_resident_destroy(struct hf_resident *resident)
 	free(resident);
 }
 
+bool hf_resident_has_scan(const struct hf_resident *resident)
+{
+	return resident->has_scan;
+}
+
 static struct hf_error *find_by_scan(struct hf_resident *resident,
 				     struct hf_range range, bool skip_zero,
 				     struct hf_error *(*found)(void *arg,

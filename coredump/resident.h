@@ -15,6 +15,10 @@ struct hf_error *hf_resident_create(int pagemap_fd, bool no_scan,
 				    struct hf_resident **ret) HF_MUST_CHECK;
 void hf_resident_destroy(struct hf_resident *resident);
 
+/** Whether there is PAGEMAP_SCAN: without it, looking at a mapping costs time
+ * for its size, not for what is in it. */
+bool hf_resident_has_scan(const struct hf_resident *resident);
+
 /**
  * Find the pages in [range.start, range.end) that are in memory or in swap,
  * without touching any. Guard pages are not; neither are, with `skip_zero`,
