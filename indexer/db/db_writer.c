@@ -18,8 +18,9 @@
 
 enum {
 	PAGE_BYTES = 16384,
-	LOAD_CACHE_KIB = 32 * 1024,   /* pages in work while rows come */
-	INDEX_CACHE_KIB = 256 * 1024, /* also the room for sorting an index */
+	LOAD_CACHE_KIB = 16 * 1024,  /* pages in work while rows come */
+	INDEX_CACHE_KIB = 16 * 1024, /* also the room for sorting: more
+				      * is slower, it leaves the CPU caches */
 	OPS_PER_POLL = 20000, /* SQLite's instructions: some 100 us */
 };
 
