@@ -11,7 +11,7 @@ CREATE INDEX ref_dst ON ref(dst, src, slot);
 CREATE INDEX object_addr ON object(addr);
 
 -- Children in the dominator tree, the largest first; root holders are the
--- children of 0, leak heads those of the pseudo object `(unreachable)`.
+-- children of 0, leaks those of the pseudo object `(unreachable)`.
 CREATE INDEX object_idom ON object(idom, retained_bytes DESC);
 
 -- The objects that retain most. Not partial (`WHERE retained_bytes >= 4096`):

@@ -144,8 +144,8 @@ CREATE TABLE type(
 
 -- Everything that holds or is held: root holders first, then live blocks in
 -- address order, then two pseudo objects. `(several roots)` dominates reachable
--- objects that more than one root holder keeps; `(unreachable)` dominates the
--- leak heads. sum(size_bytes) is the heap: each byte is counted once.
+-- objects that more than one root holder keeps; `(unreachable)` dominates what is
+-- unreachable: leak heads, and what several of those share. sum(size_bytes) is the heap: each byte is counted once.
 CREATE TABLE object(
   id INTEGER PRIMARY KEY,     -- dense id
   addr INTEGER,               -- first byte the program sees; NULL: it has no address (registers, pseudo objects)

@@ -35,15 +35,19 @@ SELECT o.id AS id, o.addr AS addr, t.name AS type, t.kind AS kind,
 FROM object o JOIN type t ON t.id = o.type_id
 WHERE o.root_distance IS NULL AND o.size_bytes > 0;
 
--- Heads of unreachable structures: freeing these, and what they keep, would
--- free everything unreachable. Of a cycle, one block is the head.
---   id, addr, type, kind, size_bytes    the head
---   retained_bytes                      of the whole structure under it
+-- The tops of unreachable structures: what nothing points to, one block of a
+-- cycle, and what several such structures share. Together they retain all that
+-- is unreachable, each byte once.
+--   id, addr, type, kind, size_bytes    the block
+--   retained_bytes      of everything that only it keeps
+--   referrers           references to it; 0: the usual leak; else a cycle, or
+--                       shared by other unreachable structures
 -- Example: SELECT * FROM leak_root ORDER BY retained_bytes DESC LIMIT 20;
 CREATE VIEW leak_root AS
 SELECT o.id AS id, o.addr AS addr, t.name AS type, t.kind AS kind,
-  o.size_bytes AS size_bytes, o.retained_bytes AS retained_bytes
-FROM object o JOIN type t ON t.id = o.type_id
+  o.size_bytes AS size_bytes, o.retained_bytes AS retained_bytes,
+  (SELECT count(*) FROM ref r WHERE r.dst = o.id) AS referrers
+FROM object o CROSS JOIN type t ON t.id = o.type_id
 WHERE o.idom = (SELECT p.id FROM object p JOIN type pt ON pt.id = p.type_id
                 WHERE p.flags & 4 <> 0 AND pt.name = '(unreachable)');
 
