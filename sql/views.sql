@@ -167,9 +167,7 @@ WITH
       total(unreachable_bytes) FROM census),
   area(free, cached, trim) AS (
     SELECT sum(free_bytes), sum(cached_bytes), sum(trim_bytes)
-    FROM heap_area),
-  number(key, value) AS (
-    SELECT key, CAST(value AS INTEGER) FROM meta)
+    FROM heap_area)
 SELECT 'live' AS item, CAST(count AS INTEGER) AS count,
   CAST(bytes AS INTEGER) AS bytes, NULL AS share FROM live
 UNION ALL
@@ -182,10 +180,12 @@ SELECT 'allocator_internal', CAST(total(c.count) AS INTEGER),
   total(c.bytes) / nullif((SELECT bytes FROM live), 0)
 FROM census c WHERE c.kind = 'allocator_internal'
 UNION ALL
-SELECT 'cached', (SELECT value FROM number WHERE key = 'cached_blocks'),
+SELECT 'cached',
+  (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'cached_blocks'),
   cached, NULL FROM area
 UNION ALL
-SELECT 'free', (SELECT value FROM number WHERE key = 'free_blocks'),
+SELECT 'free',
+  (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'free_blocks'),
   free, NULL FROM area
 UNION ALL
 SELECT 'trim', NULL, trim, CAST(trim AS REAL) / nullif(free, 0) FROM area
