@@ -239,7 +239,8 @@ SELECT 'reader ' || name, coalesce(version, 'unknown version') ||
   confidence <> 'low' FROM reader
 UNION ALL
 SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0
-FROM segment WHERE captured = 'missing'
+FROM segment
+WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
 UNION ALL
 SELECT 'segments read late', CAST(count(*) AS TEXT), NULL
 FROM segment WHERE captured = 'late'
