@@ -8,7 +8,8 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 # hf_warnings: what our own C is compiled with. Victims and examples are not.
 add_library(hf_warnings INTERFACE)
 target_compile_options(hf_warnings INTERFACE
-  -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+  -Wall -Wextra -Wshadow
+  $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wmissing-prototypes>
   -Wpointer-arith -Wundef -Wvla -Wwrite-strings -fno-common
   $<$<BOOL:${HF_WERROR}>:-Werror>)
 target_compile_definitions(hf_warnings INTERFACE _GNU_SOURCE)
