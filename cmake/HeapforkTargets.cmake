@@ -102,3 +102,26 @@ function(hf_check_headers)
   target_link_libraries(hf_header_check PRIVATE hf_warnings
     PkgConfig::LIBELF PkgConfig::LIBDW PkgConfig::SQLITE PkgConfig::SMARTCOLS)
 endfunction()
+
+# hf_add_fuzz_target(NAME LINK … [MUTATIONS N])
+# tests/fuzz/fuzz_NAME.c with LLVMFuzzerTestOneInput. With HF_FUZZ it is a
+# libFuzzer program; else a driver runs it over corpus/NAME and N mutations of
+# each file. Both are a test.
+function(hf_add_fuzz_target name)
+  cmake_parse_arguments(ARG "" "MUTATIONS" "LINK" ${ARGN})
+  if(NOT ARG_MUTATIONS)
+    set(ARG_MUTATIONS 2000)
+  endif()
+  add_executable(fuzz_${name} fuzz_${name}.c)
+  target_link_libraries(fuzz_${name} PRIVATE ${ARG_LINK} hf_util hf_warnings)
+  set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+  if(HF_FUZZ)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz_${name} COMMAND fuzz_${name} -runs=0 "${corpus}")
+  else()
+    target_sources(fuzz_${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests/fuzz/driver.c")
+    add_test(NAME fuzz_${name}
+      COMMAND fuzz_${name} -mutations=${ARG_MUTATIONS} "${corpus}")
+  endif()
+  set_tests_properties(fuzz_${name} PROPERTIES LABELS "unit;fuzz" TIMEOUT 120)
+endfunction()
