@@ -10,12 +10,13 @@
 #include "indexer/db/db_writer.h"
 #include "util/progress.h"
 
-/* usage: bench_db [OBJECTS [FILE]]
+/* usage: bench_db [OBJECTS [FILE [keep]]]
  *
  * Objects as of a malloc heap with sizes of 16 to 256 bytes, three references
- * each, half of them near, half anywhere. The file is removed at the end. */
+ * each, half of them near, half anywhere. The file is removed at the end, without
+ * `keep`. */
 
-enum { REFS = 3, HOLDERS = 1000 };
+enum { REFS = 3, HOLDERS = 1000, TYPES = 2000 };
 
 static void must(struct hf_error *err)
 {
@@ -53,6 +54,22 @@ static void report(const char *what, double seconds, uint64_t rows,
 	       (double)bytes / (double)rows, (double)bytes / seconds / 1e6);
 }
 
+static void put_types(struct hf_db_writer *db)
+{
+	for (uint64_t id = 1; id <= TYPES; id++) {
+		char name[40];
+
+		snprintf(name, sizeof(name), "type %" PRIu64, id);
+		must(hf_db_put_type(
+			db, &(struct hf_db_type){ .id = id,
+						  .name = name,
+						  .kind = "class",
+						  .size_bytes = HF_UNKNOWN_U64,
+						  .module_id =
+							  HF_UNKNOWN_U64 }));
+	}
+}
+
 static void put_objects(struct hf_db_writer *db, uint64_t num)
 {
 	uint64_t random = 42, addr = 0x555500000010;
@@ -68,7 +85,7 @@ static void put_objects(struct hf_db_writer *db, uint64_t num)
 				    .addr = addr,
 				    .size_bytes = size,
 				    .extent_bytes = HF_UNKNOWN_U64,
-				    .type_id = 1 + random_next(&random) % 2000,
+				    .type_id = 1 + random_next(&random) % TYPES,
 				    .reader_id = 1,
 				    .area_id = 1,
 				    .container_id = HF_UNKNOWN_U64,
@@ -127,6 +144,7 @@ int main(int argc, char **argv)
 	struct rusage usage;
 
 	must(hf_db_writer_create(path, &db));
+	put_types(db);
 	put_objects(db, num);
 	bytes = file_bytes(path);
 	report("object", seconds_since(start_ns), num, bytes);
@@ -152,6 +170,8 @@ int main(int argc, char **argv)
 		       (double)usage.ru_stime.tv_usec / 1e6,
 	       usage.ru_maxrss / 1024);
 	hf_db_writer_destroy(HF_TAKE(db));
+	if (argc > 3)
+		return 0;
 	unlink(path);
 	raw_write(path, bytes);
 	unlink(path);

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "indexer/db/db_internal.h"
+#include "indexer/db/db_text.h"
 
 static const struct {
 	const char *name;    /* of the table */
@@ -98,10 +99,22 @@ static void add_u64(struct row *row, uint64_t value)
 
 static void add_text(struct row *row, const char *text)
 {
+	HF_AUTO_FREE char *repaired = NULL;
+
 	row->column++;
-	if (!row->rc) /* NULL is bound as NULL */
-		row->rc = sqlite3_bind_text(row->stmt, row->column, text, -1,
-					    SQLITE_STATIC);
+	if (row->rc)
+		return;
+	if (text && !hf_db_text_is_utf8(text)) {
+		repaired = hf_db_text_repair(text);
+		row->rc = repaired ? sqlite3_bind_text(row->stmt, row->column,
+						       repaired, -1,
+						       SQLITE_TRANSIENT)
+				   : SQLITE_NOMEM;
+		return;
+	}
+	/* NULL is bound as NULL. */
+	row->rc = sqlite3_bind_text(row->stmt, row->column, text, -1,
+				    SQLITE_STATIC);
 }
 
 static void add_real(struct row *row, double value)

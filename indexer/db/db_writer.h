@@ -10,8 +10,10 @@
 /* create, put rows table by table, commit; destroy without commit leaves a
  * file nobody should use (the caller removes it: util/output.h). Rows of one
  * table come in key order. Ids are those of the schema: dense, from 1.
- * HF_UNKNOWN_U64, and NULL texts, become NULL. Texts and blobs are borrowed
- * for the call. */
+ * HF_UNKNOWN_U64, and NULL texts, become NULL. Texts are borrowed for the
+ * call; bytes in them that are not UTF-8 are stored as \xNN, so that every
+ * client can read them. Values of batches (object, ref) meet SQLite later: an
+ * error of one row may be returned by another put, or by the commit. */
 
 struct hf_db_writer;
 

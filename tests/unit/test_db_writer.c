@@ -301,6 +301,48 @@ static void names_that_look_like_uris_are_files(void **state)
 	close(old);
 }
 
+static void bytes_that_are_not_utf8_are_stored_readably(void **state)
+{
+	/* After RFC 3629; the last good and the first bad of each range. */
+	static const struct {
+		const char *text, *stored;
+	} cases[] = {
+		{ "plain", "plain" },
+		{ "\xff", "\\xff" },
+		{ "a\x80z", "a\\x80z" },
+		{ "\xc3\xb6\xc3", "\xc3\xb6\\xc3" },
+		{ "\xc0\xaf", "\\xc0\\xaf" },
+		{ "\xc1\xbf\xc2\x80", "\\xc1\\xbf\xc2\x80" },
+		{ "\xe0\x9f\xbf", "\\xe0\\x9f\\xbf" },
+		{ "\xe0\xa0\x80", "\xe0\xa0\x80" },
+		{ "\xed\x9f\xbf", "\xed\x9f\xbf" },
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },
+		{ "\xf0\x8f\xbf\xbf", "\\xf0\\x8f\\xbf\\xbf" },
+		{ "\xf0\x90\x80\x80", "\xf0\x90\x80\x80" },
+		{ "\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf" },
+		{ "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },
+		{ "\xf5", "\\xf5" },
+		{ "\xe2\x82", "\\xe2\\x82" },
+	};
+	struct fixture *f = *state;
+	HF_AUTO(hf_db_writer) struct hf_db_writer *db = NULL;
+	size_t num = sizeof(cases) / sizeof(cases[0]);
+
+	assert_hf_ok(hf_db_writer_create(f->path, &db));
+	for (size_t i = 0; i < num; i++)
+		assert_hf_ok(hf_db_put_thread(
+			db, &(struct hf_db_thread){ .id = i + 1,
+						    .name = cases[i].text }));
+	assert_hf_ok(hf_db_writer_commit(db, NULL));
+	for (size_t i = 0; i < num; i++) {
+		char sql[80];
+
+		snprintf(sql, sizeof(sql),
+			 "SELECT name FROM thread WHERE id = %zu", i + 1);
+		assert_query(f, sql, cases[i].stored);
+	}
+}
+
 static void destroy_without_commit_frees_everything(void **state)
 {
 	struct fixture *f = *state;
@@ -466,6 +508,7 @@ int main(void)
 		TEST(file_is_private_from_its_first_moment),
 		TEST(existing_files_and_links_are_refused),
 		TEST(names_that_look_like_uris_are_files),
+		TEST(bytes_that_are_not_utf8_are_stored_readably),
 		TEST(destroy_without_commit_frees_everything),
 		TEST(rows_that_break_the_schema_are_errors),
 		TEST(rows_of_a_batch_that_break_the_schema_are_errors),
