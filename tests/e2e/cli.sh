@@ -1,0 +1,272 @@
+#!/bin/bash
+# The real binary: exit codes, formats, limits, hostile files and names.
+# SPDX-License-Identifier: MIT
+#
+# usage: cli.sh HEAPFORK WRITE_HEAP
+set -u
+heapfork=$1 write_heap=$2
+dir=$(mktemp -d /tmp/hf-cli-XXXXXX)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+failed=0
+
+fail() {
+	echo "FAILED: $*"
+	sed 's/^/  stdout: /' out
+	sed 's/^/  stderr: /' err
+	failed=1
+}
+
+# run CODE ARGUMENTS...: stdout in file out, stderr in file err.
+run() {
+	local expected=$1 code
+	shift
+	command="heapfork $*"
+	"$heapfork" "$@" >out 2>err </dev/null
+	code=$?
+	[ $code = "$expected" ] || fail "$command: exit code $code, not $expected"
+}
+
+out_has() { grep -qF -- "$1" out || fail "$command: no '$1' in the output"; }
+err_has() { grep -qF -- "$1" err || fail "$command: no '$1' in the errors"; }
+out_lines() {
+	[ "$(wc -l <out)" = "$1" ] || fail "$command: not $1 lines of output"
+}
+no_err() { [ ! -s err ] || fail "$command: unexpected errors"; }
+no_out() { [ ! -s out ] || fail "$command: unexpected output"; }
+# Bytes that a terminal would act on.
+no_control() {
+	! grep -qP '[\x00-\x08\x0b-\x1f\x7f]' out err ||
+		fail "$command: control characters"
+}
+
+"$write_heap" a.heap || exit 1
+
+# help and version
+run 0 help; out_has "Verbs:"; no_err
+run 0 --help; out_has "Verbs:"
+run 0 version; out_has "snapshot format"; no_err
+run 0 --version; out_has "sqlite"
+run 0 version --json
+out_has '{"part": "sqlite"'
+verbs=$("$heapfork" help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ "$(wc -w <<<"$verbs")" -ge 9 ] || { command=help; fail "verbs: $verbs"; }
+for verb in $verbs; do
+	run 0 help "$verb"; out_has "heapfork $verb"; no_err
+	run 0 "$verb" --help; out_has "heapfork $verb"
+	run 2 "$verb" --no-such-option; err_has "heapfork $verb"; no_out
+done
+
+# 2: usage
+run 2; err_has "heapfork help"; no_out
+run 2 censu; err_has "did you mean 'heapfork census'?"
+run 2 help censu; err_has "did you mean"
+run 2 census; err_has "which snapshot"
+run 2 census a.heap b.heap
+run 2 census --limit x a.heap; err_has "--limit"
+run 2 census --limit -1 a.heap
+run 2 census --limit 99999999999999999999 a.heap
+run 2 census --format xml a.heap; err_has "table, csv or json"
+run 2 retainers a.heap; err_has "--type"
+run 2 retainers a.heap --type Node --id 3
+run 2 path a.heap
+run 2 path a.heap --id 3 --addr 4112
+run 2 path a.heap --id 3x
+run 2 sql a.heap 'SELECT 1' 'SELECT 2'
+run 2 sql a.heap SELEC; err_has "syntax error"; no_out
+run 2 sql a.heap 'DELETE FROM type'; err_has "DELETE"; err_has "cause:"
+err_has "fix:"
+run 2 sql a.heap "ATTACH 'x.db' AS x"; err_has ATTACH
+run 2 sql a.heap 'SELECT 1; DROP TABLE type'; no_out
+[ ! -e x.db ] || fail "ATTACH made a file"
+
+# 3: what is asked for is not there
+run 3 path a.heap --id 99; err_has "no object 99"; no_out
+run 3 path a.heap --addr 0x10; err_has 0x10
+run 3 retainers a.heap --id 99
+run 3 retainers a.heap --type Nod; err_has "'Node'"
+
+# 4: not readable
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+	chmod 600 a.heap; chmod 711 .
+	command="heapfork census (as nobody)"
+	cp "$heapfork" ./hf && chmod 755 hf
+	ASAN_OPTIONS=detect_leaks=0 setpriv --reuid 65534 --regid 65534 \
+		--clear-groups ./hf census a.heap >out 2>err
+	code=$?
+	[ $code = 4 ] || fail "$command: exit code $code, not 4"
+	err_has "a.heap"
+fi
+
+# 5: a newer format
+"$write_heap" new.heap 'PRAGMA user_version = 99'
+run 5 info new.heap; err_has "version 99"; err_has "fix:"; no_out
+
+# 6: no space for the output
+command="heapfork census >/dev/full"
+"$heapfork" census a.heap >/dev/full 2>err
+code=$?
+: >out
+[ $code = 6 ] || fail "$command: exit code $code, not 6"
+err_has "standard output"
+
+# 7: no snapshot, or a damaged one
+run 7 census missing.heap; err_has "no such file"; no_out
+run 7 census "$dir"; err_has "directory"
+run 7 census "$heapfork"; err_has "ELF"
+run 7 census /dev/null
+: >empty; run 7 census empty; err_has "empty"
+echo "once upon a time, there was a file of text" >text
+run 7 census text; err_has "not an SQLite database"
+head -c 20000 a.heap >short.heap
+run 7 census short.heap; err_has "truncated"
+{ head -c 4096 a.heap; head -c 60000 /dev/zero | tr '\0' '\245'
+	tail -c +64097 a.heap; } >noise.heap
+run 7 census noise.heap; err_has "damaged"
+"$write_heap" loop.heap 'UPDATE object SET bfs_parent = 6 WHERE id = 4'
+run 7 path loop.heap --id 5; err_has "circle"
+run 7 retainers loop.heap --type Node; out_has "(broken chain)"
+"$write_heap" view.heap \
+	"DROP TABLE type_stat; CREATE VIEW type_stat AS SELECT 1 AS type_id"
+run 7 census view.heap; err_has "type_stat"
+
+# 8: time-out
+run 8 sql --timeout 1 a.heap 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL
+	SELECT i + 1 FROM n) SELECT count(*) FROM n'
+err_has "time limit"; no_out
+
+# 130, 143: signals end an endless query
+for signal in INT:130 TERM:143; do
+	command="heapfork sql, SIG${signal%:*}"
+	# A child of a script ignores SIGINT unless it is told otherwise.
+	python3 - "$heapfork" "${signal%:*}" >out 2>err <<'PYTHON'
+import os, signal, subprocess, sys, time
+number = getattr(signal, "SIG" + sys.argv[2])
+child = subprocess.Popen(
+    [sys.argv[1], "sql", "a.heap", "WITH RECURSIVE n(i) AS (SELECT 1 UNION "
+     "ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"],
+    preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+def handles():
+    with open("/proc/%d/status" % child.pid) as status:
+        for line in status:
+            if line.startswith("SigCgt:"):
+                return int(line.split()[1], 16) >> (number - 1) & 1
+while child.poll() is None and not handles():
+    time.sleep(0.01)
+child.send_signal(number)
+sys.exit(child.wait(60))
+PYTHON
+	code=$?
+	[ $code = "${signal#*:}" ] ||
+		fail "$command: exit code $code, not ${signal#*:}"
+	err_has "stopped by the user"; no_out
+done
+
+# A reader that goes away ends us without a word.
+command="heapfork sql | head"
+"$heapfork" sql a.heap --csv "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL
+	SELECT i + 1 FROM n LIMIT 1000000) SELECT i FROM n" 2>err | head -n 1 >out
+code=${PIPESTATUS[0]}
+[ "$code" = 141 ] || fail "$command: exit code $code, not 141"
+no_err
+
+# Formats: tables for people, the same columns in csv and json.
+run 0 census a.heap
+out_has "Session"; out_has "6.1 KiB"; out_has "unexplained"; out_has "5.0 %"
+no_err; no_control
+run 0 census --bytes a.heap; out_has " 6224 "
+run 0 census --csv a.heap
+out_lines 5; err_has "unexplained"
+[ "$(head -n 1 out)" = "type,kind,count,bytes,retained_bytes,unreachable_count,unreachable_bytes" ] ||
+	fail "$command: header"
+out_has "Session,class,1,64,160,0,0"
+run 0 census --csv --no-header -q a.heap; out_lines 4; no_err
+run 0 census --json -q a.heap; no_err
+python3 -c '
+import json
+rows = json.load(open("out"))
+assert len(rows) == 4, rows
+assert rows[0]["bytes"] == 6224 and rows[0]["type"].startswith("evil\x1b]"), rows
+' || fail "$command: not the JSON that was expected"
+run 0 info a.heap; out_has "paused       3.1 ms"; no_control
+run 0 info --json a.heap
+python3 -c '
+import json
+row, = json.load(open("out"))
+assert row["pid"] == 4711 and row["pause_ns"] == 3100000, row
+assert row["taken_ns"] == 1764590000000000000 and row["boot_id"] is None, row
+' || fail "$command: not the JSON that was expected"
+run 0 top --csv a.heap; out_has "1,server,root_holder,8192,0,160,0"
+run 0 leaks a.heap; out_has "unreachable"; out_has "48 bytes"
+run 0 leaks --csv a.heap; out_lines 2; out_has "48 bytes,size_class,48,1,48"
+run 0 leaks --heads --csv a.heap; out_has "7,48 bytes,size_class,4336,48,48"
+run 0 retainers a.heap --type Node; out_has "Node (x 3 deep)"; out_has "96 B"
+run 0 retainers a.heap --type Node --json
+python3 -c '
+import json
+rows = json.load(open("out"))
+assert [(r["type"], r["parent_step"], r["repeat"], r["count"], r["bytes"])
+        for r in rows] == [("server", None, 1, 3, 96), ("Session", 1, 1, 3, 96),
+                           ("Node", 2, 3, 3, 96)], rows
+' || fail "$command: not the JSON that was expected"
+run 0 retainers a.heap --id 6; out_has "1 reference from 1 object"
+out_has "dominators"
+run 0 retainers a.heap --addr 4290 --csv; out_has "Node,class,3,1,32"
+run 0 path a.heap --id 6 --csv; out_lines 6
+out_has "1,5,Node,class,4240,32,64,0,1,1"
+run 0 path a.heap --id 7; err_has "unreachable"; out_has "(unreachable)"
+
+# A pipe does not change the format; nor does the locale change numbers.
+"$heapfork" census a.heap | cat >piped 2>err
+run 0 census a.heap
+cmp -s out piped || fail "$command: differs in a pipe"
+command="heapfork census in another locale"
+LC_ALL=de_DE.UTF-8 "$heapfork" census a.heap >out 2>err
+out_has "6.1 KiB"
+
+# Limits: what is left out is said.
+run 0 census --limit 1 a.heap; err_has "... 3 more, --limit 0 shows all"
+run 0 census --limit 1 --csv a.heap; out_lines 2
+run 0 census --limit 0 a.heap; no_err
+run 0 top --limit 3 a.heap; err_has "... 7 more"
+run 0 path a.heap --id 6 --limit 2 --csv; out_lines 3; err_has "3 steps"
+run 0 retainers a.heap --type Node --limit 1 --csv; out_lines 2
+err_has "... 2 more"
+run 0 sql a.heap --csv 'SELECT id FROM object'; out_lines 11; no_err
+run 0 sql a.heap --csv --limit 2 'SELECT id FROM object'; out_lines 3
+err_has "... 8 more"
+"$write_heap" many.heap "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT
+	i + 1 FROM n WHERE i < 149) INSERT INTO type SELECT i, 't' || i, NULL,
+	'class', NULL, NULL, NULL FROM n; INSERT INTO type_stat SELECT id, 1,
+	id, 0, 0, id FROM type WHERE id >= 100"
+run 0 census --csv many.heap; out_lines 21; err_has "... 34 more"
+
+# SQL: what it may do.
+run 0 sql a.heap --csv 'SELECT 9223372036854775807, NULL, x'"'00ff'"
+out_has "9223372036854775807,,00ff"
+run 0 sql a.heap --csv 'SELECT 1 AS a; SELECT 2 AS b'; out_lines 4
+run 0 sql a.heap 'PRAGMA table_info(type)'; out_has full_name
+command="heapfork sql from standard input"
+echo 'SELECT count(*) AS n FROM object;' | "$heapfork" sql --csv a.heap >out 2>err
+out_has 10
+
+# Names of files and of types do not command the terminal.
+name=$'\e]0;owned\a.heap'
+run 7 census "$name"; no_control
+cp a.heap "./$name"
+run 0 census "./$name"; no_control
+run 0 retainers a.heap --type '*'; no_control
+run 0 sql a.heap 'SELECT name FROM type'; no_control
+run 2 sql a.heap $'SELECT \e[31m'; no_control
+run 2 $'\e[31m'; no_control
+
+# The file is never written.
+sum=$(cksum <a.heap)
+run 0 sql a.heap 'PRAGMA quick_check'
+[ "$sum" = "$(cksum <a.heap)" ] || fail "the snapshot was changed"
+for beside in a.heap-journal a.heap-wal a.heap-shm; do
+	[ ! -e $beside ] || fail "$beside was made"
+done
+
+[ $failed = 0 ] && echo "all as expected"
+exit $failed
