@@ -27,11 +27,15 @@ struct hf_capture_report {
 	uint64_t resume_ns;      /* of it: letting all threads go on */
 	uint64_t reap_ns;        /* pause of one thread for the final wait4 */
 	uint64_t child_life_ns;  /* fork .. child gone */
-	uint64_t cow_pages;      /* pages the target had to copy meanwhile
-				  * (child's private pages no longer shared),
-				  * UINT64_MAX: not known */
+	uint64_t cow_pages;      /* pages the target had to copy (or unmapped)
+				  * while the child lived: the child's pages
+				  * that are no longer shared; UINT64_MAX: not
+				  * known */
 	uint32_t num_threads;    /* stopped, or partial */
 	uint32_t num_partial;    /* threads that could not be stopped */
+	uint32_t num_vfork_children; /* of partial threads: processes that may
+				  * have written to the target's memory while
+				  * it was forked */
 	uint32_t num_attempts;   /* stops it took; 1 normally */
 	uint32_t num_restarted;  /* system calls restarted instead of EINTR */
 	bool descriptors_closed; /* the child holds no descriptor */

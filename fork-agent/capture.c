@@ -1,0 +1,134 @@
+/* Capture: checks first, then as many attempts as allowed.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/capture.h"
+
+#include <time.h>
+
+#include "coredump/process_image.h"
+#include "fork-agent/capture_steps.h"
+#include "fork-agent/tracer.h"
+
+enum {
+	DEFAULT_STOP_TIMEOUT_MS = 2000,
+	DEFAULT_ATTEMPTS = 3,
+	FIRST_BACK_OFF_MS = 5, /* doubled for each further attempt */
+	MAX_BACK_OFF_MS = 500,
+};
+
+struct hf_frozen {
+	struct hf_tracer *tracer;
+	struct hf_capture_report report;
+	bool released;
+};
+
+static struct hf_error *attempts(const struct hf_capture_options *options,
+				 const struct hf_capture_hooks *hooks,
+				 const struct hf_target *target,
+				 struct hf_tracer **ret,
+				 uint32_t *num_attempts_ret)
+{
+	uint64_t back_off_ms = FIRST_BACK_OFF_MS;
+
+	for (uint32_t i = 1;; i++) {
+		bool retry;
+		struct hf_error *err = hf_tracer_create(target, options, hooks,
+							&retry, ret);
+
+		*num_attempts_ret = i;
+		if (!err || !retry || i >= options->attempts ||
+		    (options->cancelled && *options->cancelled))
+			return err;
+		hf_error_ignore(err);
+
+		const struct timespec back_off = {
+			.tv_nsec = (long)back_off_ms * 1000 * 1000,
+		};
+
+		nanosleep(&back_off, NULL);
+		back_off_ms *= 2;
+		if (back_off_ms > MAX_BACK_OFF_MS)
+			back_off_ms = MAX_BACK_OFF_MS;
+	}
+}
+
+struct hf_error *
+hf_capture_with_hooks(const struct hf_capture_options *options,
+		      const struct hf_capture_hooks *hooks,
+		      struct hf_frozen **ret)
+{
+	struct hf_capture_options full = *options;
+	struct hf_target target;
+	HF_AUTO_FREE struct hf_frozen *frozen = calloc(1, sizeof(*frozen));
+	uint32_t num_attempts;
+	struct hf_error *err;
+
+	if (!frozen)
+		return &hf_enomem;
+	if (!full.stop_timeout_ms)
+		full.stop_timeout_ms = DEFAULT_STOP_TIMEOUT_MS;
+	if (!full.attempts)
+		full.attempts = DEFAULT_ATTEMPTS;
+	err = hf_preflight_check(full.pid, &target);
+	if (err)
+		return err;
+	err = attempts(&full, hooks, &target, &frozen->tracer, &num_attempts);
+	if (err)
+		return err;
+	frozen->report = hf_tracer_result(frozen->tracer)->report;
+	frozen->report.num_attempts = num_attempts;
+	*ret = HF_TAKE(frozen);
+	return NULL;
+}
+
+struct hf_error *hf_capture(const struct hf_capture_options *options,
+			    struct hf_frozen **ret)
+{
+	return hf_capture_with_hooks(options, NULL, ret);
+}
+
+struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
+				      struct hf_image **ret)
+{
+	const struct hf_tracer_result *result =
+		hf_tracer_result(frozen->tracer);
+
+	if (frozen->released)
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "the fork was released");
+	return hf_process_image_open(result->child, result->threads,
+				     result->num_threads, ret);
+}
+
+pid_t hf_frozen_pid(const struct hf_frozen *frozen)
+{
+	return hf_tracer_result(frozen->tracer)->child;
+}
+
+struct hf_error *hf_frozen_release(struct hf_frozen *frozen)
+{
+	uint32_t num_attempts = frozen->report.num_attempts;
+	struct hf_error *err;
+
+	if (frozen->released)
+		return NULL;
+	frozen->released = true;
+	err = hf_tracer_release(frozen->tracer);
+	frozen->report = hf_tracer_result(frozen->tracer)->report;
+	frozen->report.num_attempts = num_attempts;
+	return err;
+}
+
+const struct hf_capture_report *
+hf_frozen_report(const struct hf_frozen *frozen)
+{
+	return &frozen->report;
+}
+
+void hf_frozen_destroy(struct hf_frozen *frozen)
+{
+	if (!frozen)
+		return;
+	hf_error_ignore(hf_frozen_release(frozen));
+	hf_tracer_destroy(frozen->tracer);
+	free(frozen);
+}

@@ -1,0 +1,214 @@
+/* The forked child: never runs its own code, and holds nothing.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/child.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "fork-agent/proc_task.h"
+#include "util/array.h"
+#include "util/file.h"
+
+enum {
+	CHILD_OPTIONS = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD,
+	ADOPT_LIMIT_MS = 20 * 1000,
+};
+
+struct hf_error *hf_child_adopt(struct hf_child *child,
+				struct hf_wait_clock *clock)
+{
+	uint32_t ticks = 0;
+	int status;
+	pid_t got;
+
+	do {
+		got = hf_wait_clock_wait(clock, child->pid, &status);
+	} while (got == 0 && ++ticks < ADOPT_LIMIT_MS / HF_WAIT_TICK_MS);
+	if (got == 0)
+		return hf_error_create(HF_ERROR_TIMEOUT,
+				       "the forked process %d does not start",
+				       child->pid);
+	if (got < 0 || !WIFSTOPPED(status)) {
+		child->dead = true;
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "the forked process %d was killed",
+				       child->pid);
+	}
+	if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL, CHILD_OPTIONS) < 0)
+		return hf_error_os(errno, "cannot set options of the forked "
+				   "process %d", child->pid);
+	return NULL;
+}
+
+/* One call in the child. Its registers need not be put back exactly: it will
+ * never run. -ESRCH if it is dead or could not be made to. */
+static int64_t call_in_child(struct hf_remote_call *call, long nr, uint64_t a,
+			     uint64_t b, uint64_t c)
+{
+	const uint64_t args[6] = { a, b, c };
+	enum hf_remote_stop stop;
+	struct hf_error *err;
+	int64_t result = -ESRCH;
+
+	err = hf_remote_call_enter(call, nr, args);
+	if (!err)
+		err = hf_remote_call_finish(call, &stop, &result);
+	if (!err)
+		return result;
+	hf_error_ignore(err);
+	return -ESRCH;
+}
+
+/* For kernels and filters without close_range. */
+static bool close_one_by_one(struct hf_remote_call *call, pid_t pid)
+{
+	HF_ARRAY(int) fds = { 0 };
+	struct dirent *entry;
+	char path[64];
+	bool ok = true;
+	DIR *dir;
+
+	if (call_in_child(call, SYS_unshare, CLONE_FILES, 0, 0) != 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	dir = opendir(path);
+	if (!dir)
+		return false;
+	while ((entry = readdir(dir))) {
+		struct hf_error *err;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		err = hf_array_append(&fds, atoi(entry->d_name));
+		if (err) {
+			hf_error_ignore(err);
+			ok = false;
+			break;
+		}
+	}
+	closedir(dir);
+	for (size_t i = 0; i < fds.num; i++)
+		if (call_in_child(call, SYS_close, (uint64_t)fds.data[i], 0,
+				  0) == -ESRCH)
+			ok = false;
+	hf_array_deinit(&fds);
+	return ok;
+}
+
+static void prefer_for_oom_kill(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/oom_score_adj", pid);
+
+	HF_AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		hf_error_ignore(hf_write_all(fd, path, "1000", 4));
+}
+
+void hf_child_prepare(struct hf_child *child, uint64_t site,
+		      bool no_close_range, struct hf_wait_clock *clock)
+{
+	struct hf_tracee tracee = {
+		.tid = child->pid,
+		.state = HF_TRACEE_STOPPED,
+		.event = HF_PTRACE_EVENT_STOP,
+	};
+	struct hf_remote_call call;
+	struct hf_proc_stat stat;
+	struct hf_error *err;
+	int64_t result = -ENOSYS;
+
+	prefer_for_oom_kill(child->pid);
+	if (!hf_tracee_read_registers(&tracee, 0))
+		return;
+	err = hf_remote_call_begin(&call, &tracee, child->pid, site,
+				   CHILD_OPTIONS, clock);
+	if (err) {
+		hf_error_ignore(err);
+		return;
+	}
+	if (!no_close_range)
+		result = call_in_child(&call, SYS_close_range, 0, ~0u,
+				       CLOSE_RANGE_UNSHARE);
+	child->descriptors_closed =
+		result == 0 ||
+		(result != -ESRCH && close_one_by_one(&call, child->pid));
+	hf_remote_call_end(&call);
+
+	err = hf_proc_stat_read(child->pid, 0, &stat);
+	if (!err)
+		child->faults_before = stat.minor_faults;
+	hf_error_ignore(err);
+}
+
+/* Sum of two fields of smaps_rollup, in pages. */
+static bool private_pages(pid_t pid, uint64_t *ret)
+{
+	static const char *const fields[] = { "\nPrivate_Clean:",
+					      "\nPrivate_Dirty:" };
+	HF_AUTO_FREE char *text = NULL;
+	struct hf_error *err;
+	uint64_t kib = 0;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
+	err = hf_read_file(path, &text, NULL);
+	if (err) {
+		hf_error_ignore(err);
+		return false;
+	}
+	for (size_t i = 0; i < 2; i++) {
+		const char *line = strstr(text, fields[i]);
+
+		if (!line)
+			return false;
+		kib += strtoull(line + strlen(fields[i]), NULL, 10);
+	}
+	*ret = kib * 1024 / (uint64_t)sysconf(_SC_PAGESIZE);
+	return true;
+}
+
+uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent)
+{
+	struct hf_proc_stat stat;
+	struct hf_error *err;
+	uint64_t pages;
+
+	if (!child->pid || child->dead)
+		return UINT64_MAX;
+	/* With the parent gone (or another program) every page is ours alone,
+	 * and none of them was copied for it. */
+	err = hf_proc_stat_read(parent, 0, &stat);
+	if (err || stat.state == 'Z') {
+		hf_error_ignore(err);
+		return UINT64_MAX;
+	}
+	if (!private_pages(child->pid, &pages))
+		return UINT64_MAX;
+	/* What the child itself touched (its rseq area, when it closed its
+	 * descriptors) was copied for it, not for the target. */
+	return pages > child->faults_before ? pages - child->faults_before : 0;
+}
+
+void hf_child_kill(struct hf_child *child, struct hf_wait_clock *clock)
+{
+	int status;
+	pid_t got;
+
+	if (!child->pid || child->dead)
+		return;
+	kill(child->pid, SIGKILL);
+	do {
+		got = hf_wait_clock_wait(clock, child->pid, &status);
+	} while (got == 0 || (got > 0 && WIFSTOPPED(status)));
+	child->dead = true;
+}

@@ -1,0 +1,45 @@
+/* The forked child: never runs its own code, and holds nothing.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_CHILD_H
+#define HF_FORK_AGENT_CHILD_H
+
+#include "fork-agent/remote_syscall.h"
+
+struct hf_child {
+	pid_t pid;             /* in our pid namespace; 0: none */
+	pid_t pid_in_target;   /* in the target's */
+	bool dead;             /* and waited for by us */
+	bool descriptors_closed;
+	uint64_t faults_before; /* page faults of its own, see below */
+};
+
+/** Wait until the fresh child is in its first stop; make it die with us. */
+struct hf_error *hf_child_adopt(struct hf_child *child,
+				struct hf_wait_clock *clock) HF_MUST_CHECK;
+
+/**
+ * Outside the pause: give the child a descriptor table of its own and close
+ * all of it, and make it the first choice of the OOM killer.
+ *
+ * Until then it shares the target's table: what the target closes is closed,
+ * but what is still open when the target exits stays open with the child.
+ * Where close_range is missing (before Linux 5.11) or refused, the table is
+ * copied and each descriptor closed. If that fails as well,
+ * `descriptors_closed` stays false: not an error.
+ */
+void hf_child_prepare(struct hf_child *child, uint64_t site,
+		      bool no_close_range, struct hf_wait_clock *clock);
+
+/**
+ * Pages that the target had to copy since the fork because they were shared:
+ * of the child's anonymous pages those that it alone maps. A page that the
+ * target has unmapped meanwhile counts, too.
+ *
+ * @return UINT64_MAX if not known.
+ */
+uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent);
+
+/** Kill and wait. The zombie that the target sees is another matter: reap.h */
+void hf_child_kill(struct hf_child *child, struct hf_wait_clock *clock);
+
+#endif

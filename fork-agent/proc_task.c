@@ -1,0 +1,208 @@
+/* What /proc says about one process or thread.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/proc_task.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	PATH_BYTES = 64,
+	/* stat and status are far smaller; a file that is not is cut. */
+	TEXT_BYTES = 8192,
+};
+
+static void task_path(char *buf, pid_t pid, pid_t tid, const char *file)
+{
+	if (tid)
+		snprintf(buf, PATH_BYTES, "/proc/%d/task/%d/%s", pid, tid,
+			 file);
+	else
+		snprintf(buf, PATH_BYTES, "/proc/%d/%s", pid, file);
+}
+
+/* On the stack and without malloc: some callers hold the target stopped. */
+static struct hf_error *read_text(pid_t pid, pid_t tid, const char *file,
+				  char text[TEXT_BYTES])
+{
+	char path[PATH_BYTES];
+	size_t len = 0;
+
+	task_path(path, pid, tid, file);
+
+	HF_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno != ENOENT && errno != ESRCH)
+		return hf_error_os(errno, "cannot open '%s'", path);
+	while (fd >= 0 && len < TEXT_BYTES - 1) {
+		ssize_t n = read(fd, text + len, TEXT_BYTES - 1 - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno != ESRCH)
+			return hf_error_os(errno, "cannot read '%s'", path);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	text[len] = '\0';
+	if (len == 0)
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "no process with pid %d",
+				       tid ? tid : pid);
+	return NULL;
+}
+
+struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
+				   struct hf_proc_stat *ret)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "stat", text);
+	struct hf_proc_stat stat = { 0 };
+
+	if (err)
+		return err;
+
+	/* The name may contain anything, also parentheses and newlines: it
+	 * ends at the last one. */
+	char *open_paren = strchr(text, '(');
+	char *close_paren = strrchr(text, ')');
+
+	if (!open_paren || !close_paren || close_paren < open_paren)
+		return hf_bad_data("/proc/%d/stat has no name", pid);
+
+	size_t len = (size_t)(close_paren - open_paren - 1);
+
+	if (len > sizeof(stat.name) - 1)
+		len = sizeof(stat.name) - 1;
+	memcpy(stat.name, open_paren + 1, len);
+
+	/* proc(5): 3 state, 4 ppid, 9 flags, 10 minflt, 20 num_threads,
+	 * 22 starttime. */
+	if (sscanf(close_paren + 1,
+		   " %c %d %*s %*s %*s %*s %" SCNu64 " %" SCNu64
+		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64
+		   " %*s %" SCNu64,
+		   &stat.state, &stat.parent, &stat.flags, &stat.minor_faults,
+		   &stat.num_threads, &stat.start_time) != 6)
+		return hf_bad_data("/proc/%d/stat has an unknown form", pid);
+	*ret = stat;
+	return NULL;
+}
+
+static const char *field(const char *text, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		if (*line == '\n')
+			line++;
+		if (!strncmp(line, name, len) && line[len] == ':')
+			return line + len + 1;
+	}
+	return NULL;
+}
+
+static uint64_t number_field(const char *text, const char *name, int base)
+{
+	const char *value = field(text, name);
+
+	return value ? strtoull(value, NULL, base) : 0;
+}
+
+struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
+				     struct hf_proc_status *ret)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "status", text);
+	struct hf_proc_status status = { 0 };
+	const char *value;
+
+	if (err)
+		return err;
+	status.tgid = (pid_t)number_field(text, "Tgid", 10);
+	status.tracer = (pid_t)number_field(text, "TracerPid", 10);
+	status.cap_permitted = number_field(text, "CapPrm", 16);
+	status.cap_effective = number_field(text, "CapEff", 16);
+	status.signals_ignored = number_field(text, "SigIgn", 16);
+	status.signals_caught = number_field(text, "SigCgt", 16);
+	status.seccomp = (int)number_field(text, "Seccomp", 10);
+	status.has_memory = field(text, "VmSize") != NULL;
+	value = field(text, "Uid");
+	if (!value || sscanf(value, "%u %u %u", &status.uid[0],
+			     &status.uid[1], &status.uid[2]) != 3)
+		return hf_bad_data("/proc/%d/status has no Uid", pid);
+	value = field(text, "Gid");
+	if (!value || sscanf(value, "%u %u %u", &status.gid[0],
+			     &status.gid[1], &status.gid[2]) != 3)
+		return hf_bad_data("/proc/%d/status has no Gid", pid);
+	*ret = status;
+	return NULL;
+}
+
+bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "syscall", text);
+	struct hf_proc_syscall call = { .nr = -1 };
+
+	if (err) {
+		hf_error_ignore(err);
+		return false;
+	}
+	/* "running", "-1 SP PC", or "NR A0 A1 A2 A3 A4 A5 SP PC". */
+	if (sscanf(text, "%" SCNi64, &call.nr) != 1)
+		return false;
+	if (call.nr < 0) {
+		if (sscanf(text, "%*s %" SCNx64 " %" SCNx64, &call.sp,
+			   &call.pc) != 2)
+			return false;
+	} else if (sscanf(text,
+			  "%*s %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64
+			  " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
+			  &call.args[0], &call.args[1], &call.args[2],
+			  &call.args[3], &call.args[4], &call.args[5],
+			  &call.sp, &call.pc) != 8) {
+		return false;
+	}
+	*ret = call;
+	return true;
+}
+
+bool hf_proc_is_thread_of(pid_t pid, pid_t tid)
+{
+	char path[PATH_BYTES];
+
+	task_path(path, pid, tid, "stat");
+	return access(path, F_OK) == 0;
+}
+
+struct hf_error *
+hf_proc_for_each_thread(pid_t pid,
+			struct hf_error *(*fn)(void *arg, pid_t tid),
+			void *arg)
+{
+	char path[PATH_BYTES];
+	struct hf_error *err = NULL;
+	struct dirent *entry;
+
+	task_path(path, pid, 0, "task");
+
+	DIR *dir = opendir(path);
+
+	if (!dir && (errno == ENOENT || errno == ESRCH))
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "no process with pid %d", pid);
+	if (!dir)
+		return hf_error_os(errno, "cannot list '%s'", path);
+	while (!err && (entry = readdir(dir))) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (tid > 0)
+			err = fn(arg, tid);
+	}
+	closedir(dir);
+	return err;
+}

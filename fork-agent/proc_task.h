@@ -1,0 +1,62 @@
+/* What /proc says about one process or thread.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_PROC_TASK_H
+#define HF_FORK_AGENT_PROC_TASK_H
+
+#include <sys/types.h>
+
+#include "util/error.h"
+
+/** Fields of /proc/PID/stat. */
+struct hf_proc_stat {
+	char name[16];        /* comm, NUL-terminated */
+	char state;           /* R S D T t Z X I */
+	pid_t parent;
+	uint64_t flags;       /* PF_* of the kernel */
+	uint64_t minor_faults; /* without those of children */
+	uint64_t num_threads;
+	uint64_t start_time;  /* clock ticks after boot */
+};
+
+/** Fields of /proc/PID/status. */
+struct hf_proc_status {
+	pid_t tgid;        /* thread group leader */
+	pid_t tracer;      /* 0: nobody traces it */
+	uid_t uid[3];      /* real, effective, saved */
+	gid_t gid[3];
+	uint64_t cap_permitted;
+	uint64_t cap_effective;
+	uint64_t signals_ignored; /* bit n - 1 is signal n */
+	uint64_t signals_caught;  /* has a handler */
+	int seccomp;       /* 0 off, 1 strict, 2 filter */
+	bool has_memory;   /* a VmSize line: neither zombie nor kernel thread */
+};
+
+/** What a thread that does not run waits in: /proc/PID/task/TID/syscall. */
+struct hf_proc_syscall {
+	int64_t nr;        /* -1: not in a system call */
+	uint64_t args[6];  /* only if nr >= 0 */
+	uint64_t sp, pc;
+};
+
+/* `tid` 0 means the process itself. All return TARGET_GONE if it is not
+ * there (any more). */
+struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
+				   struct hf_proc_stat *ret) HF_MUST_CHECK;
+struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
+				     struct hf_proc_status *ret) HF_MUST_CHECK;
+
+/** @return false if the thread runs, is gone, or the file is forbidden. */
+bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret);
+
+/** Is `tid` a thread of `pid`? */
+bool hf_proc_is_thread_of(pid_t pid, pid_t tid);
+
+/** Call fn for every thread of the process. Threads that come or go
+ * meanwhile may be seen or not. @return the first error of fn. */
+struct hf_error *
+hf_proc_for_each_thread(pid_t pid,
+			struct hf_error *(*fn)(void *arg, pid_t tid),
+			void *arg) HF_MUST_CHECK;
+
+#endif

@@ -1,0 +1,497 @@
+/* Stop every thread of a process by ptrace, and let them all go again.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/remote_attach.h"
+
+#include <cpuid.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "fork-agent/proc_task.h"
+
+enum {
+	ROOM_MIN = 64,            /* tracees */
+	XSTATE_ROOM_MIN = 1024,   /* bytes */
+	VFORK_GRACE_MS = 15,      /* until a vfork wait is given up */
+	SLEEP_GRACE_MS = 50,      /* until other uninterruptible sleep is */
+};
+
+void hf_attachment_init(struct hf_attachment *attachment, pid_t pid,
+			struct hf_wait_clock *clock)
+{
+	memset(attachment, 0, sizeof(*attachment));
+	attachment->pid = pid;
+	attachment->clock = clock;
+}
+
+void hf_attachment_deinit(struct hf_attachment *attachment)
+{
+	hf_attachment_release(attachment);
+	free(attachment->tracees);
+	free(attachment->slots);
+	free(attachment->xstate);
+	memset(attachment, 0, sizeof(*attachment));
+}
+
+/* ---- the table ---- */
+
+static size_t slot_of(const struct hf_attachment *attachment, pid_t tid)
+{
+	size_t slot = (uint32_t)tid * 2654435761u;
+
+	for (;; slot++) {
+		uint32_t entry =
+			attachment->slots[slot & (attachment->num_slots - 1)];
+
+		if (!entry || attachment->tracees[entry - 1].tid == tid)
+			return slot & (attachment->num_slots - 1);
+	}
+}
+
+struct hf_tracee *hf_attachment_find(struct hf_attachment *attachment,
+				     pid_t tid)
+{
+	uint32_t entry;
+
+	if (!attachment->num_slots)
+		return NULL;
+	entry = attachment->slots[slot_of(attachment, tid)];
+	return entry ? &attachment->tracees[entry - 1] : NULL;
+}
+
+/* Only before the pause: pointers to tracees become stale. */
+static struct hf_error *make_room(struct hf_attachment *attachment,
+				  size_t capacity)
+{
+	struct hf_tracee *tracees;
+	size_t num_slots = ROOM_MIN;
+
+	if (capacity <= attachment->capacity)
+		return NULL;
+	if (capacity < ROOM_MIN)
+		capacity = ROOM_MIN;
+	if (capacity > UINT32_MAX / 8)
+		return &hf_enomem;
+	tracees = realloc(attachment->tracees, capacity * sizeof(*tracees));
+	if (!tracees)
+		return &hf_enomem;
+	attachment->tracees = tracees;
+	memset(tracees + attachment->num, 0,
+	       (capacity - attachment->num) * sizeof(*tracees));
+	attachment->capacity = capacity;
+
+	while (num_slots < capacity * 2)
+		num_slots *= 2;
+	free(attachment->slots);
+	attachment->slots = calloc(num_slots, sizeof(*attachment->slots));
+	if (!attachment->slots) {
+		attachment->num_slots = 0;
+		return &hf_enomem;
+	}
+	attachment->num_slots = num_slots;
+	for (size_t i = 0; i < attachment->num; i++)
+		attachment->slots[slot_of(attachment, tracees[i].tid)] =
+			(uint32_t)i + 1;
+	return NULL;
+}
+
+static void set_state(struct hf_attachment *attachment,
+		      struct hf_tracee *tracee, enum hf_tracee_state state)
+{
+	attachment->num_running -= tracee->state == HF_TRACEE_RUNNING;
+	tracee->state = state;
+	attachment->num_running += state == HF_TRACEE_RUNNING;
+}
+
+static struct hf_tracee *add(struct hf_attachment *attachment, pid_t tid,
+			     enum hf_tracee_kind kind)
+{
+	struct hf_tracee *tracee;
+
+	if (attachment->num == attachment->capacity) {
+		attachment->overflow = true;
+		return NULL;
+	}
+	tracee = &attachment->tracees[attachment->num];
+	hf_tracee_init(tracee, tid, kind);
+	attachment->num_running++;
+	attachment->slots[slot_of(attachment, tid)] =
+		(uint32_t)++attachment->num;
+	return tracee;
+}
+
+/* XSTATE buffers for every tracee, their pages present before the pause. */
+static struct hf_error *make_xstate_room(struct hf_attachment *attachment)
+{
+	unsigned int eax, ebx, ecx, edx;
+	size_t room = XSTATE_ROOM_MIN, bytes;
+
+	/* CPUID leaf 0Dh: ecx is the size with every feature of this CPU. */
+	if (__get_cpuid_count(0x0d, 0, &eax, &ebx, &ecx, &edx) && ecx > room)
+		room = (ecx + 63) / 64 * 64;
+	if (__builtin_mul_overflow(room, attachment->capacity, &bytes))
+		return &hf_enomem;
+	attachment->xstate = malloc(bytes);
+	if (!attachment->xstate)
+		return &hf_enomem;
+	memset(attachment->xstate, 0xff, bytes);
+	attachment->xstate_room = room;
+	for (size_t i = 0; i < attachment->capacity; i++)
+		attachment->tracees[i].xstate = attachment->xstate + i * room;
+	return NULL;
+}
+
+/* ---- attach ---- */
+
+struct seize_pass {
+	struct hf_attachment *attachment;
+	size_t num_new;
+};
+
+/* Is the thread already a tracee of this very thread: a clone of one that we
+ * trace is attached by the kernel. */
+static bool is_traced_by_us(pid_t tid)
+{
+	struct hf_proc_status status;
+	struct hf_error *err = hf_proc_status_read(tid, 0, &status);
+
+	if (err) {
+		hf_error_ignore(err);
+		return false;
+	}
+	return status.tracer == (pid_t)syscall(SYS_gettid);
+}
+
+static bool is_dying(pid_t tid)
+{
+	struct hf_proc_stat stat;
+	struct hf_error *err = hf_proc_stat_read(tid, 0, &stat);
+
+	if (err) {
+		hf_error_ignore(err);
+		return true;
+	}
+	return stat.state == 'Z' || stat.state == 'X';
+}
+
+static struct hf_error *seize_one(void *arg, pid_t tid)
+{
+	struct seize_pass *pass = arg;
+	struct hf_attachment *attachment = pass->attachment;
+	struct hf_error *err;
+
+	if (hf_attachment_find(attachment, tid))
+		return NULL;
+	if (attachment->num == attachment->capacity) {
+		err = make_room(attachment, attachment->capacity * 2);
+		if (err)
+			return err;
+	}
+	if (ptrace(PTRACE_SEIZE, tid, NULL, HF_TRACEE_OPTIONS) < 0) {
+		if (errno == ESRCH || is_dying(tid))
+			return NULL;
+		if (errno != EPERM)
+			return hf_error_os(errno, "cannot attach to thread %d",
+					   tid);
+		if (!is_traced_by_us(tid))
+			return hf_error_os(EPERM, "cannot attach to thread %d "
+					   "of process %d", tid,
+					   attachment->pid);
+	}
+	add(attachment, tid, HF_TRACEE_THREAD);
+	pass->num_new++;
+	return NULL;
+}
+
+struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
+{
+	struct seize_pass pass = { .attachment = attachment };
+	struct hf_error *err = make_room(attachment, ROOM_MIN);
+
+	if (err)
+		return err;
+	do {
+		pass.num_new = 0;
+		err = hf_proc_for_each_thread(attachment->pid, seize_one,
+					      &pass);
+		if (err)
+			return err;
+	} while (pass.num_new > 0);
+	if (attachment->num == 0)
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "process %d is exiting",
+				       attachment->pid);
+	/* Each thread can have one newborn before it stops. */
+	err = make_room(attachment, attachment->num * 2 + ROOM_MIN);
+	if (err)
+		return err;
+	return make_xstate_room(attachment);
+}
+
+void hf_attachment_interrupt(struct hf_attachment *attachment)
+{
+	for (size_t i = 0; i < attachment->num; i++)
+		ptrace(PTRACE_INTERRUPT, attachment->tracees[i].tid, NULL,
+		       NULL);
+}
+
+/* ---- stop ---- */
+
+static void proceed(struct hf_attachment *attachment,
+		    struct hf_tracee *tracee)
+{
+	/* The interruption that is (or now gets) pending stops the thread
+	 * again before it executes anything of its own. */
+	ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+	ptrace(PTRACE_CONT, tracee->tid, NULL, NULL);
+	set_state(attachment, tracee, HF_TRACEE_RUNNING);
+}
+
+static void note_newborn(struct hf_attachment *attachment, pid_t parent)
+{
+	unsigned long message = 0;
+	pid_t tid;
+
+	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &message) < 0)
+		return;
+	tid = (pid_t)message;
+	if (tid <= 0 || hf_attachment_find(attachment, tid))
+		return;
+	add(attachment, tid, hf_proc_is_thread_of(attachment->pid, tid) ?
+				     HF_TRACEE_THREAD : HF_TRACEE_NEWBORN);
+}
+
+static void note_signal(struct hf_attachment *attachment,
+			struct hf_tracee *tracee, int signal_number)
+{
+	/* A signal that the process ignores is only reported because we
+	 * trace: drop it as the kernel would have. */
+	if (!hf_tracee_effective_signals(tracee->tid,
+					 1ull << (signal_number - 1))) {
+		proceed(attachment, tracee);
+		return;
+	}
+	tracee->held_signal = signal_number;
+}
+
+void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
+			int status)
+{
+	struct hf_tracee *tracee = hf_attachment_find(attachment, tid);
+
+	if (!tracee) {
+		/* A newborn's stop may come before its parent's event. */
+		tracee = add(attachment, tid,
+			     hf_proc_is_thread_of(attachment->pid, tid) ?
+				     HF_TRACEE_THREAD : HF_TRACEE_NEWBORN);
+		if (!tracee)
+			return;
+	}
+	if (!WIFSTOPPED(status)) {
+		set_state(attachment, tracee, HF_TRACEE_GONE);
+		return;
+	}
+	set_state(attachment, tracee, HF_TRACEE_STOPPED);
+	tracee->event = status >> 16;
+	tracee->held_signal = 0;
+	tracee->group_stop = false;
+	switch (tracee->event) {
+	case HF_PTRACE_EVENT_STOP:
+		tracee->group_stop = WSTOPSIG(status) != SIGTRAP;
+		break;
+	case PTRACE_EVENT_CLONE:
+	case PTRACE_EVENT_FORK:
+		/* In the middle of the call: on to its end, where registers
+		 * may be changed. */
+		note_newborn(attachment, tid);
+		proceed(attachment, tracee);
+		break;
+	case PTRACE_EVENT_VFORK:
+		/* The child has not run yet, and would have to before the
+		 * call can end: leave both here. */
+		note_newborn(attachment, tid);
+		break;
+	case PTRACE_EVENT_EXEC:
+		attachment->execed = true;
+		break;
+	case 0:
+		note_signal(attachment, tracee, WSTOPSIG(status));
+		break;
+	default:
+		proceed(attachment, tracee);
+		break;
+	}
+}
+
+static bool is_vfork_wait(pid_t pid, pid_t tid)
+{
+	enum { CLONE_VFORK_BIT = 0x4000 };
+	struct hf_proc_syscall call;
+
+	if (!hf_proc_syscall_read(pid, tid, &call))
+		return false;
+	return call.nr == SYS_vfork || call.nr == SYS_clone3 ||
+	       (call.nr == SYS_clone && call.args[0] & CLONE_VFORK_BIT);
+}
+
+/* Threads asleep in the kernel beyond the reach of any signal. */
+static void give_up_sleepers(struct hf_attachment *attachment,
+			     uint64_t waited_ms)
+{
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+		struct hf_proc_stat stat;
+		struct hf_error *err;
+
+		if (tracee->state != HF_TRACEE_RUNNING)
+			continue;
+		err = hf_proc_stat_read(tracee->tid, 0, &stat);
+		if (err) {
+			hf_error_ignore(err);
+			continue;
+		}
+		if (stat.state == 'D') {
+			tracee->in_vfork = is_vfork_wait(attachment->pid,
+							 tracee->tid);
+			if (tracee->in_vfork || waited_ms >= SLEEP_GRACE_MS)
+				set_state(attachment, tracee,
+					  HF_TRACEE_PARTIAL);
+		}
+		/* A leader that has left its threads alone. */
+		if (stat.state == 'Z' || stat.state == 'X')
+			set_state(attachment, tracee, HF_TRACEE_GONE);
+	}
+}
+
+static struct hf_error *timeout_error(const struct hf_attachment *attachment,
+				      uint32_t timeout_ms)
+{
+	struct hf_error *err = hf_error_create(
+		HF_ERROR_TIMEOUT,
+		"process %d did not stop within %u ms", attachment->pid,
+		timeout_ms);
+
+	for (size_t i = 0; i < attachment->num; i++) {
+		const struct hf_tracee *tracee = &attachment->tracees[i];
+		struct hf_proc_stat stat;
+		struct hf_error *stat_err;
+
+		if (tracee->state != HF_TRACEE_RUNNING)
+			continue;
+		stat_err = hf_proc_stat_read(tracee->tid, 0, &stat);
+		err = hf_error_cause(err, "%zu thread(s) still run, among "
+				     "them %d '%s' (state %c)",
+				     attachment->num_running, tracee->tid,
+				     tracee->name,
+				     stat_err ? '?' : stat.state);
+		hf_error_ignore(stat_err);
+		break;
+	}
+	return hf_error_fix(err, "try again when the machine is less busy, or "
+			    "allow more time");
+}
+
+struct hf_error *hf_attachment_wait(struct hf_attachment *attachment,
+				    uint32_t timeout_ms,
+				    const volatile sig_atomic_t *cancelled)
+{
+	uint32_t ticks = 0;
+
+	while (attachment->num_running > 0) {
+		int status;
+		pid_t tid = hf_wait_clock_wait(attachment->clock, -1, &status);
+
+		if (tid > 0) {
+			hf_attachment_note(attachment, tid, status);
+			if (attachment->execed)
+				return hf_error_create(
+					HF_ERROR_TIMEOUT,
+					"process %d runs another program now "
+					"(exec)", attachment->pid);
+			if (attachment->overflow)
+				return hf_error_create(
+					HF_ERROR_TIMEOUT,
+					"process %d creates threads too fast",
+					attachment->pid);
+			continue;
+		}
+		if (tid < 0)
+			break; /* none of them exists any more */
+		ticks++;
+		if (cancelled && *cancelled)
+			return hf_error_create(HF_ERROR_INTERRUPTED,
+					       "interrupted");
+		if (ticks * HF_WAIT_TICK_MS >= VFORK_GRACE_MS)
+			give_up_sleepers(attachment, ticks * HF_WAIT_TICK_MS);
+		if (ticks * HF_WAIT_TICK_MS >= timeout_ms &&
+		    attachment->num_running > 0)
+			return timeout_error(attachment, timeout_ms);
+	}
+	for (size_t i = 0; i < attachment->num; i++)
+		if (attachment->tracees[i].state == HF_TRACEE_STOPPED)
+			return NULL;
+	return hf_error_create(HF_ERROR_TARGET_GONE,
+			       "process %d ended while it was being stopped",
+			       attachment->pid);
+}
+
+size_t hf_attachment_read_registers(struct hf_attachment *attachment)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+
+		if (tracee->state != HF_TRACEE_STOPPED ||
+		    tracee->kind != HF_TRACEE_THREAD)
+			continue;
+		if (!hf_tracee_read_registers(tracee,
+					      attachment->xstate_room)) {
+			set_state(attachment, tracee, HF_TRACEE_GONE);
+			continue;
+		}
+		hf_tracee_check_interrupted(tracee);
+		n++;
+	}
+	return n;
+}
+
+void hf_attachment_release(struct hf_attachment *attachment)
+{
+	for (size_t i = 0; i < attachment->num; i++)
+		hf_tracee_detach(&attachment->tracees[i]);
+}
+
+size_t hf_attachment_serve(struct hf_attachment *attachment)
+{
+	size_t num_left = 0;
+
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+		int status;
+		pid_t tid;
+
+		if (tracee->state != HF_TRACEE_RUNNING &&
+		    tracee->state != HF_TRACEE_PARTIAL)
+			continue;
+		tid = hf_wait_poll(tracee->tid, &status);
+		if (tid == 0) {
+			num_left++;
+			continue;
+		}
+		if (tid < 0) {
+			set_state(attachment, tracee, HF_TRACEE_GONE);
+			continue;
+		}
+		hf_attachment_note(attachment, tid, status);
+		if (tracee->state == HF_TRACEE_RUNNING)
+			num_left++;
+		if (tracee->state != HF_TRACEE_STOPPED)
+			continue;
+		if (tracee->kind == HF_TRACEE_THREAD &&
+		    hf_tracee_read_registers(tracee, 0))
+			hf_tracee_check_interrupted(tracee);
+		hf_tracee_detach(tracee);
+	}
+	return num_left;
+}

@@ -1,0 +1,82 @@
+/* Stop every thread of a process by ptrace, and let them all go again.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_REMOTE_ATTACH_H
+#define HF_FORK_AGENT_REMOTE_ATTACH_H
+
+#include "fork-agent/tracee.h"
+#include "fork-agent/wait_clock.h"
+
+/**
+ * All threads of one target. ptrace binds a tracee to the thread that
+ * attached it, so one thread makes every call on an attachment. When that
+ * thread ends, the kernel detaches whatever is still attached.
+ */
+struct hf_attachment {
+	pid_t pid;
+	struct hf_wait_clock *clock;  /* borrowed */
+	struct hf_tracee *tracees;
+	size_t num;
+	size_t capacity;
+	size_t num_running;      /* tracees in HF_TRACEE_RUNNING */
+	uint32_t *slots;         /* hash table: tid to index + 1 */
+	size_t num_slots;        /* a power of two */
+	uint8_t *xstate;         /* xstate_room bytes for each of capacity */
+	size_t xstate_room;
+	bool execed;             /* the target called exec meanwhile */
+	bool overflow;           /* more newborns than there is room for */
+};
+
+/** Nothing is attached yet. */
+void hf_attachment_init(struct hf_attachment *attachment, pid_t pid,
+			struct hf_wait_clock *clock);
+/** Lets everything go first. Safe on an all-zero attachment. */
+void hf_attachment_deinit(struct hf_attachment *attachment);
+
+/**
+ * Attach to all threads without stopping any, until a look at the process
+ * shows no new one, and make room for those that may be born until the stop.
+ *
+ * @return NULL, TARGET_GONE, PERMISSION (without cause; see permission.h), OS.
+ */
+struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
+	HF_MUST_CHECK;
+
+/** Interrupt all threads. They stop soon, wherever they are. */
+void hf_attachment_interrupt(struct hf_attachment *attachment);
+
+/**
+ * Wait until each thread has stopped, died, or is in uninterruptible sleep
+ * (vfork, disk) for longer than a grace period: such threads are given up as
+ * HF_TRACEE_PARTIAL.
+ *
+ * @param cancelled polled at each tick; may be NULL.
+ * @return NULL, TARGET_GONE, TIMEOUT (names a thread; or exec),
+ * INTERRUPTED.
+ */
+struct hf_error *
+hf_attachment_wait(struct hf_attachment *attachment, uint32_t timeout_ms,
+		   const volatile sig_atomic_t *cancelled) HF_MUST_CHECK;
+
+/** Registers of all stopped threads. @return how many it could read. */
+size_t hf_attachment_read_registers(struct hf_attachment *attachment);
+
+/** Let all stopped threads go on. */
+void hf_attachment_release(struct hf_attachment *attachment);
+
+/**
+ * Serve threads that were given up: those that have stopped by now are let
+ * go. Never blocks.
+ *
+ * @return how many are still attached.
+ */
+size_t hf_attachment_serve(struct hf_attachment *attachment);
+
+/** By thread id; NULL if it is not ours. */
+struct hf_tracee *hf_attachment_find(struct hf_attachment *attachment,
+				     pid_t tid);
+
+/** Take in what a wait reported about one of the tracees. */
+void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
+			int status);
+
+#endif

@@ -1,0 +1,300 @@
+/* Run one system call in a stopped thread of another process.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/remote_syscall.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "fork-agent/proc_task.h"
+
+/* Kernel behaviour that this relies on (Linux 4.8 and later):
+ *
+ * - Registers set at PTRACE_EVENT_STOP are what the thread continues with; with
+ *   orig_rax = -1 no restart is tried.
+ * - PTRACE_SYSCALL stops at the entry, before seccomp looks, and at the exit,
+ *   also if the call fails: the thread never runs on into the bytes that
+ *   happen to follow the instruction.
+ * - PTRACE_INTERRUPT + PTRACE_CONT from there ends in PTRACE_EVENT_STOP, which
+ *   is inside the kernel's signal code: when the thread is resumed from it with
+ *   rax = -ERESTART... and its orig_rax, the kernel restarts the call, with
+ *   the remaining time where it has kept that. */
+
+enum {
+	/* A thread that was resumed enters its call at once, unless something
+	 * else (a cgroup's freezer) holds it: then we let it go. */
+	ENTER_LIMIT_MS = 2 * 1000,
+	/* An injected call that takes longer is interrupted. Not the limit
+	 * of a fork: that cannot be interrupted once it copies. */
+	CALL_LIMIT_MS = 20 * 1000,
+	STOPS_MAX = 64,    /* unexpected stops that are passed over */
+	SYSCALL_STOP = SIGTRAP | 0x80,
+};
+
+static uint64_t signal_bit(int signal_number)
+{
+	return 1ull << (signal_number - 1);
+}
+
+/* Everything but the signals that an instruction raises itself: if such a
+ * signal is blocked, the kernel removes the program's handler for it. */
+static uint64_t blocked_during_call(void)
+{
+	return ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) |
+		 signal_bit(SIGILL) | signal_bit(SIGFPE) |
+		 signal_bit(SIGTRAP) | signal_bit(SIGSYS));
+}
+
+static bool set_mask(pid_t tid, uint64_t mask)
+{
+	return ptrace(PTRACE_SETSIGMASK, tid, HF_KERNEL_SIGSET_BYTES,
+		      &mask) == 0;
+}
+
+static struct hf_error *gone(struct hf_remote_call *call)
+{
+	call->alive = false;
+	call->tracee->state = HF_TRACEE_GONE;
+	return hf_error_create(HF_ERROR_TARGET_GONE,
+			       "thread %d ended while it was stopped",
+			       call->tracee->tid);
+}
+
+/* Without the right to suspend it, a filter must not see our call. */
+static struct hf_error *check_seccomp(const struct hf_remote_call *call,
+				      int suspend_errno)
+{
+	pid_t tid = call->tracee->tid;
+	struct hf_proc_status status;
+	struct hf_error *err = hf_proc_status_read(tid, 0, &status);
+
+	if (err)
+		return err;
+	if (status.seccomp == 0)
+		return NULL;
+	err = hf_error_create(suspend_errno == EPERM ? HF_ERROR_PERMISSION :
+						       HF_ERROR_UNSUPPORTED,
+			      "process %d is under seccomp (%s)", call->pid,
+			      status.seccomp == 1 ? "strict" : "filter");
+	if (suspend_errno == EPERM)
+		return hf_error_fix(
+			hf_error_cause(err,
+				       "suspending it for the fork needs "
+				       "CAP_SYS_ADMIN, and a tracer that is "
+				       "not under seccomp itself; without, "
+				       "the kernel could kill the process"),
+			"run as root, outside of a container's seccomp "
+			"profile");
+	return hf_error_cause(err, "this kernel cannot suspend seccomp "
+			      "(CONFIG_CHECKPOINT_RESTORE is off)");
+}
+
+struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
+				      struct hf_tracee *tracee, pid_t pid,
+				      uint64_t site, long options,
+				      struct hf_wait_clock *clock)
+{
+	memset(call, 0, sizeof(*call));
+	call->tracee = tracee;
+	call->pid = pid;
+	call->clock = clock;
+	call->site = site;
+	call->alive = true;
+	call->options = options | HF_PTRACE_O_SUSPEND_SECCOMP;
+	if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, call->options) < 0) {
+		int suspend_errno = errno;
+
+		if (suspend_errno == ESRCH)
+			return gone(call);
+		call->options = options;
+
+		struct hf_error *err = check_seccomp(call, suspend_errno);
+
+		if (err)
+			return err;
+		if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, options) < 0)
+			return gone(call);
+	}
+	if (!set_mask(tracee->tid, blocked_during_call()))
+		return gone(call);
+	call->begun = true;
+	return NULL;
+}
+
+/* A signal stopped the thread on its way. One that the thread raised itself
+ * is a consequence of our call: drop it. Others belong to the target. */
+static bool is_own_fault(struct hf_remote_call *call, int signal_number)
+{
+	siginfo_t info;
+
+	if (ptrace(PTRACE_GETSIGINFO, call->tracee->tid, NULL, &info) < 0)
+		return false;
+	if (info.si_code > 0 &&
+	    (signal_bit(signal_number) & ~blocked_during_call()))
+		return true;
+	if (call->has_held)
+		hf_tracee_requeue_signal(call->pid, call->tracee->tid,
+					 &call->held);
+	call->held = info;
+	call->has_held = true;
+	return false;
+}
+
+/* Resume with `request` until the next stop that is not incidental. */
+static struct hf_error *run(struct hf_remote_call *call, int request,
+			    uint32_t limit_ms, int *status_ret)
+{
+	pid_t tid = call->tracee->tid;
+	uint32_t ticks = 0;
+	uint64_t num_stops = 0;
+	int status;
+
+	for (;;) {
+		if (num_stops++ > STOPS_MAX)
+			return hf_error_create(
+				HF_ERROR_OS,
+				"thread %d keeps stopping for other reasons",
+				tid);
+		if (ptrace(request, tid, NULL, NULL) < 0)
+			return gone(call);
+		do {
+			pid_t got = hf_wait_clock_wait(call->clock, tid,
+						       &status);
+
+			if (got < 0 || (got > 0 && !WIFSTOPPED(status)))
+				return gone(call);
+			if (got > 0)
+				break;
+			if (++ticks == limit_ms / HF_WAIT_TICK_MS)
+				ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+		} while (true);
+
+		int event = status >> 16, signal_number = WSTOPSIG(status);
+
+		if (event == HF_PTRACE_EVENT_STOP && request != PTRACE_CONT) {
+			/* An interruption left over, or job control. */
+			if (ticks >= limit_ms / HF_WAIT_TICK_MS)
+				return hf_error_create(
+					HF_ERROR_TIMEOUT,
+					"thread %d does not run, although it "
+					"was resumed", tid);
+			continue;
+		}
+		if (event == 0 && signal_number != SYSCALL_STOP) {
+			if (is_own_fault(call, signal_number))
+				return hf_error_create(
+					HF_ERROR_OS,
+					"signal %d when a system call was run "
+					"in thread %d", signal_number, tid);
+			continue;
+		}
+		*status_ret = status;
+		return NULL;
+	}
+}
+
+struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
+				      const uint64_t args[6])
+{
+	struct user_regs_struct regs = call->tracee->regs;
+	struct hf_error *err;
+	int status;
+
+	regs.rip = call->site;
+	regs.rax = (uint64_t)nr;
+	regs.orig_rax = ~0ull;
+	regs.rdi = args[0];
+	regs.rsi = args[1];
+	regs.rdx = args[2];
+	regs.r10 = args[3];
+	regs.r8 = args[4];
+	regs.r9 = args[5];
+	if (ptrace(PTRACE_SETREGS, call->tracee->tid, NULL, &regs) < 0)
+		return gone(call);
+	err = run(call, PTRACE_SYSCALL, ENTER_LIMIT_MS, &status);
+	if (err)
+		return err;
+	if (ptrace(PTRACE_GETREGS, call->tracee->tid, NULL, &regs) < 0)
+		return gone(call);
+	if (status >> 16 == 0 && (int64_t)regs.orig_rax == nr)
+		return NULL;
+
+	int64_t other = (int64_t)regs.orig_rax;
+
+	regs.orig_rax = ~0ull; /* whatever it is: not this time */
+	ptrace(PTRACE_SETREGS, call->tracee->tid, NULL, &regs);
+	return hf_error_create(HF_ERROR_OS,
+			       "thread %d entered system call %" PRId64
+			       " instead of %ld", call->tracee->tid, other,
+			       nr);
+}
+
+struct hf_error *hf_remote_call_finish(struct hf_remote_call *call,
+				       enum hf_remote_stop *stop_ret,
+				       int64_t *result_ret)
+{
+	pid_t tid = call->tracee->tid;
+	struct user_regs_struct regs;
+	struct hf_error *err;
+	int status;
+
+	err = run(call, PTRACE_SYSCALL, CALL_LIMIT_MS, &status);
+	if (err)
+		return err;
+	if (status >> 16 == PTRACE_EVENT_CLONE) {
+		unsigned long message = 0;
+
+		if (ptrace(PTRACE_GETEVENTMSG, tid, NULL, &message) < 0)
+			return gone(call);
+		*stop_ret = HF_REMOTE_CLONED;
+		*result_ret = (int64_t)message;
+		return NULL;
+	}
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
+		return gone(call);
+	*stop_ret = HF_REMOTE_RETURNED;
+	*result_ret = (int64_t)regs.rax;
+	return NULL;
+}
+
+struct hf_error *hf_remote_call_park(struct hf_remote_call *call,
+				     int64_t *rax_ret)
+{
+	struct user_regs_struct regs;
+	struct hf_error *err;
+	int status;
+
+	ptrace(PTRACE_INTERRUPT, call->tracee->tid, NULL, NULL);
+	do {
+		err = run(call, PTRACE_CONT, CALL_LIMIT_MS, &status);
+		if (err)
+			return err;
+	} while (status >> 16 != HF_PTRACE_EVENT_STOP);
+	if (ptrace(PTRACE_GETREGS, call->tracee->tid, NULL, &regs) < 0)
+		return gone(call);
+	*rax_ret = (int64_t)regs.rax;
+	call->begun = false;
+	return NULL;
+}
+
+void hf_remote_call_end(struct hf_remote_call *call)
+{
+	struct hf_tracee *tracee = call->tracee;
+	struct user_regs_struct regs;
+	int64_t ignored;
+
+	if (!tracee)
+		return;
+	if (call->begun && call->alive)
+		hf_error_ignore(hf_remote_call_park(call, &ignored));
+	if (call->alive) {
+		regs = hf_tracee_resume_registers(tracee);
+		ptrace(PTRACE_SETREGS, tracee->tid, NULL, &regs);
+		set_mask(tracee->tid, tracee->sigmask);
+		if (call->has_held)
+			hf_tracee_requeue_signal(call->pid, tracee->tid,
+						 &call->held);
+	}
+	call->tracee = NULL;
+}

@@ -1,0 +1,67 @@
+/* Run one system call in a stopped thread of another process.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_REMOTE_SYSCALL_H
+#define HF_FORK_AGENT_REMOTE_SYSCALL_H
+
+#include "fork-agent/tracee.h"
+#include "fork-agent/wait_clock.h"
+
+/**
+ * A borrowed thread. Between hf_remote_call_begin and _end its registers and
+ * its signal mask are ours:
+ *
+ *	begin   seccomp suspended, signals blocked
+ *	enter   the thread is at the entry of the call, which was verified
+ *	finish  the call is done (or reports a ptrace event on its way)
+ *	park    the thread is back in the stop from which the kernel itself
+ *	        restarts the call that we interrupted
+ *	end     registers and mask as they were
+ *
+ * enter and finish may be repeated. Nothing of the target's memory is
+ * touched: arguments are numbers only.
+ */
+struct hf_remote_call {
+	struct hf_tracee *tracee;     /* borrowed; registers are its own */
+	pid_t pid;                    /* the thread's process */
+	struct hf_wait_clock *clock;  /* borrowed, running */
+	uint64_t site;                /* address of a syscall instruction */
+	long options;                 /* ptrace options of the tracee */
+	siginfo_t held;               /* a signal taken on the way */
+	bool has_held;
+	bool begun;
+	bool alive;                   /* the thread has not died */
+};
+
+enum hf_remote_stop {
+	HF_REMOTE_RETURNED, /* result is the call's, or -errno */
+	HF_REMOTE_CLONED,   /* PTRACE_EVENT_CLONE: result is the new tid */
+};
+
+/**
+ * Take over a thread at PTRACE_EVENT_STOP whose registers were read.
+ *
+ * Fails with PERMISSION or UNSUPPORTED if a seccomp filter is on and cannot be
+ * suspended: trying could kill the target. Nothing was changed then.
+ */
+struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
+				      struct hf_tracee *tracee, pid_t pid,
+				      uint64_t site, long options,
+				      struct hf_wait_clock *clock)
+	HF_MUST_CHECK;
+
+struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
+				      const uint64_t args[6]) HF_MUST_CHECK;
+
+struct hf_error *hf_remote_call_finish(struct hf_remote_call *call,
+				       enum hf_remote_stop *stop_ret,
+				       int64_t *result_ret) HF_MUST_CHECK;
+
+/** @param rax_ret the call's result as the thread itself sees it. */
+struct hf_error *hf_remote_call_park(struct hf_remote_call *call,
+				     int64_t *rax_ret) HF_MUST_CHECK;
+
+/** Give the thread back. Parks it if that was not done. The tracee is then
+ * as it was before _begin: stopped, or gone. */
+void hf_remote_call_end(struct hf_remote_call *call);
+
+#endif

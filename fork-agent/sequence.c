@@ -1,0 +1,357 @@
+/* Sequence: the steps of one capture, in the order that makes it safe.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/sequence.h"
+
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "fork-agent/permission.h"
+#include "fork-agent/proc_task.h"
+#include "fork-agent/reap.h"
+#include "fork-agent/remote_fork.h"
+#include "fork-agent/syscall_site.h"
+#include "util/progress.h"
+
+/* Before the pause everything is found and allocated that the pause needs; in
+ * the pause are only waits and ptrace calls; what can wait comes after it.
+ *
+ *	before   find a syscall instruction, attach, make room
+ *	pause    interrupt, wait for all, read registers, check the
+ *	         instruction, fork, put the injector back and let it go,
+ *	         let the others go
+ *	after    make the child die with us, close its descriptors
+ *
+ * The injector goes first: behind detached threads that want the CPU it would
+ * wait for a turn of its own. */
+
+enum { FIFO_PRIORITY = 10 };
+
+/* Detaching wakes a thread, which would take the CPU from a tracer of normal
+ * priority, thread after thread. A tracer that sleeps in its waits may safely
+ * be more important than they are, as long as the pause lasts. */
+struct priority {
+	int policy;
+	struct sched_param param;
+	bool raised;
+};
+
+static void raise_priority(struct priority *saved)
+{
+	const struct sched_param fifo = { .sched_priority = FIFO_PRIORITY };
+
+	saved->policy = sched_getscheduler(0);
+	saved->raised = saved->policy >= 0 &&
+			sched_getparam(0, &saved->param) == 0 &&
+			sched_setscheduler(0, SCHED_FIFO, &fifo) == 0;
+}
+
+static void restore_priority(struct priority *saved)
+{
+	if (saved->raised)
+		sched_setscheduler(0, saved->policy, &saved->param);
+	saved->raised = false;
+}
+
+static struct hf_error *at_step(struct hf_sequence *sequence,
+				enum hf_capture_step step)
+{
+	struct hf_error *err = NULL;
+
+	if (sequence->hooks.at_step)
+		err = sequence->hooks.at_step(sequence->hooks.arg, step);
+	if (!err && sequence->cancelled && *sequence->cancelled)
+		err = hf_error_create(HF_ERROR_INTERRUPTED, "interrupted");
+	return err;
+}
+
+static struct hf_error *again(struct hf_sequence *sequence,
+			      struct hf_error *err)
+{
+	sequence->retry = true;
+	return err;
+}
+
+static struct hf_error *attach(struct hf_sequence *sequence)
+{
+	pid_t pid = sequence->target.pid;
+	struct hf_error *err;
+
+	err = hf_syscall_site_find(sequence->target.live_tid,
+				   &sequence->site);
+	if (err)
+		/* An exec may just be going on. */
+		return err->code == HF_ERROR_NOT_FOUND ?
+			       again(sequence, err) : err;
+	err = at_step(sequence, HF_STEP_SITE_FOUND);
+	if (err)
+		return err;
+	err = hf_attachment_seize(&sequence->attachment);
+	if (err && err->code == HF_ERROR_PERMISSION)
+		return hf_permission_explain(err, pid);
+	if (!err)
+		err = hf_preflight_recheck(&sequence->target);
+	if (err)
+		return err;
+	sequence->threads = calloc(sequence->attachment.capacity,
+				   sizeof(*sequence->threads));
+	if (!sequence->threads)
+		return &hf_enomem;
+	memset(sequence->threads, 0xff, sequence->attachment.capacity *
+					sizeof(*sequence->threads));
+	return at_step(sequence, HF_STEP_SEIZED);
+}
+
+static struct hf_error *stop(struct hf_sequence *sequence)
+{
+	struct hf_error *err;
+
+	hf_attachment_interrupt(&sequence->attachment);
+	err = at_step(sequence, HF_STEP_INTERRUPTED);
+	if (err)
+		return err;
+	err = hf_attachment_wait(&sequence->attachment,
+				 sequence->stop_timeout_ms,
+				 sequence->cancelled);
+	if (err && err->code == HF_ERROR_TIMEOUT)
+		return again(sequence, err);
+	if (err)
+		return err;
+	return at_step(sequence, HF_STEP_STOPPED);
+}
+
+static struct hf_error *read_threads(struct hf_sequence *sequence)
+{
+	struct hf_attachment *attachment = &sequence->attachment;
+	struct hf_capture_report *report = &sequence->report;
+	pid_t pid = sequence->target.pid;
+	size_t n = 0;
+
+	hf_attachment_read_registers(attachment);
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+		struct hf_thread *thread = &sequence->threads[n];
+
+		if (tracee->kind != HF_TRACEE_THREAD ||
+		    (tracee->state != HF_TRACEE_STOPPED &&
+		     tracee->state != HF_TRACEE_PARTIAL))
+			continue;
+		hf_tracee_describe(tracee, pid, thread);
+		if (tracee->tid == pid && n > 0) {
+			struct hf_thread first = sequence->threads[0];
+
+			sequence->threads[0] = *thread;
+			*thread = first;
+		}
+		n++;
+		report->num_partial += tracee->state == HF_TRACEE_PARTIAL;
+		report->num_vfork_children += tracee->in_vfork;
+		report->num_restarted += tracee->interrupted_call;
+	}
+	sequence->num_threads = n;
+	report->num_threads = (uint32_t)n;
+	return at_step(sequence, HF_STEP_REGISTERS);
+}
+
+static struct hf_error *fork_in(struct hf_sequence *sequence,
+				struct hf_remote_call *call)
+{
+	struct hf_capture_report *report = &sequence->report;
+	uint64_t start = hf_now_ns();
+	struct hf_error *err;
+	struct timespec now;
+	int64_t rax;
+
+	err = at_step(sequence, HF_STEP_BORROWED);
+	if (!err)
+		err = hf_remote_fork(call, &sequence->child.pid);
+	if (err)
+		return err;
+	clock_gettime(CLOCK_REALTIME, &now);
+	sequence->fork_done_ns = hf_now_ns();
+	report->taken_ns = (uint64_t)now.tv_sec * 1000000000u +
+			   (uint64_t)now.tv_nsec;
+	report->fork_ns = sequence->fork_done_ns - start;
+
+	err = hf_remote_call_park(call, &rax);
+	if (err)
+		return err;
+	sequence->child.pid_in_target = (pid_t)rax;
+	err = at_step(sequence, HF_STEP_FORKED);
+	if (err)
+		return err;
+	return at_step(sequence, HF_STEP_PARKED);
+}
+
+static struct hf_error *fork_stopped(struct hf_sequence *sequence)
+{
+	struct hf_attachment *attachment = &sequence->attachment;
+	struct hf_remote_call call;
+	struct hf_tracee *injector;
+	struct hf_error *err;
+	const char *why;
+
+	injector = hf_remote_fork_choose(attachment, &why);
+	if (!injector)
+		return again(sequence, hf_error_cause(
+			hf_error_create(HF_ERROR_TIMEOUT,
+					"no thread of process %d can be made "
+					"to fork", attachment->pid),
+			"%s", why));
+	if (hf_tracee_is_compat(injector))
+		return hf_error_create(HF_ERROR_UNSUPPORTED,
+				       "process %d runs 32-bit code",
+				       attachment->pid);
+	if (!hf_syscall_site_check(injector->tid, sequence->site))
+		return again(sequence, hf_error_create(
+			HF_ERROR_TIMEOUT, "process %d runs another program "
+			"now (exec)", attachment->pid));
+	err = hf_remote_call_begin(&call, injector, attachment->pid,
+				   sequence->site, HF_TRACEE_OPTIONS,
+				   attachment->clock);
+	if (err)
+		return err;
+	err = fork_in(sequence, &call);
+	hf_remote_call_end(&call);
+	hf_tracee_detach(injector);
+	return err;
+}
+
+static struct hf_error *pause_and_fork(struct hf_sequence *sequence)
+{
+	struct hf_capture_report *report = &sequence->report;
+	struct priority priority;
+	uint64_t start, stopped, read, resume;
+	struct hf_error *err;
+
+	raise_priority(&priority);
+	start = hf_now_ns();
+	err = stop(sequence);
+	stopped = hf_now_ns();
+	if (!err)
+		err = read_threads(sequence);
+	read = hf_now_ns();
+	if (!err)
+		err = fork_stopped(sequence);
+	resume = hf_now_ns();
+	hf_attachment_release(&sequence->attachment);
+	report->pause_ns = hf_now_ns() - start;
+	report->stop_ns = stopped - start;
+	report->regs_ns = read - stopped;
+	report->resume_ns = report->pause_ns - (resume - start);
+	if (sequence->fork_done_ns)
+		report->resume_ns =
+			start + report->pause_ns - sequence->fork_done_ns;
+	restore_priority(&priority);
+	if (!err)
+		err = at_step(sequence, HF_STEP_RESUMED);
+	return err;
+}
+
+/* After a failure: is the target still what it was? A dead one is gone, and
+ * not merely slow; one that lives has only had an unlucky moment. */
+static struct hf_error *review(struct hf_sequence *sequence,
+			       struct hf_error *err)
+{
+	struct hf_error *gone = hf_preflight_recheck(&sequence->target);
+	struct hf_proc_stat stat;
+
+	if (!gone)
+		gone = hf_proc_stat_read(sequence->target.pid, 0, &stat);
+	if (!gone && stat.state == 'Z' && stat.num_threads <= 1)
+		gone = hf_error_create(HF_ERROR_TARGET_GONE,
+				       "process %d ended during the capture",
+				       sequence->target.pid);
+	if (!gone) {
+		if (err->code == HF_ERROR_TARGET_GONE)
+			sequence->retry = true;
+		return err;
+	}
+	if (err->code == HF_ERROR_INTERRUPTED) {
+		hf_error_ignore(gone);
+		return err;
+	}
+	hf_error_destroy(err);
+	sequence->retry = false;
+	return gone;
+}
+
+struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
+{
+	struct hf_child *child = &sequence->child;
+	struct hf_error *err;
+
+	err = at_step(sequence, HF_STEP_CHECKED);
+	if (err)
+		return err;
+	err = hf_wait_clock_init(&sequence->clock);
+	if (err)
+		return err;
+	hf_attachment_init(&sequence->attachment, sequence->target.pid,
+			   &sequence->clock);
+	hf_wait_clock_start(&sequence->clock);
+	sequence->report.start_time = sequence->target.start_time;
+
+	err = attach(sequence);
+	if (!err)
+		err = pause_and_fork(sequence);
+	if (child->pid) {
+		struct hf_error *adopt_err =
+			hf_child_adopt(child, &sequence->clock);
+
+		if (err)
+			hf_error_ignore(adopt_err);
+		else
+			err = adopt_err;
+	}
+	if (!err)
+		err = at_step(sequence, HF_STEP_ADOPTED);
+	if (!err) {
+		hf_child_prepare(child, sequence->site,
+				 sequence->hooks.no_close_range,
+				 &sequence->clock);
+		sequence->report.descriptors_closed =
+			child->descriptors_closed;
+		err = at_step(sequence, HF_STEP_PREPARED);
+	}
+	hf_wait_clock_stop(&sequence->clock);
+	hf_wait_clock_deinit(&sequence->clock);
+	if (err) {
+		err = review(sequence, err);
+		if (child->pid)
+			hf_error_ignore(hf_sequence_release(sequence));
+	}
+	return err;
+}
+
+size_t hf_sequence_serve(struct hf_sequence *sequence)
+{
+	return hf_attachment_serve(&sequence->attachment);
+}
+
+struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
+{
+	struct hf_capture_report *report = &sequence->report;
+	struct hf_error *err;
+
+	report->cow_pages = hf_child_cow_pages(&sequence->child,
+					       sequence->target.pid);
+	err = hf_wait_clock_init(&sequence->clock);
+	if (err)
+		return err;
+	hf_wait_clock_start(&sequence->clock);
+	hf_child_kill(&sequence->child, &sequence->clock);
+	report->child_life_ns = hf_now_ns() - sequence->fork_done_ns;
+	err = hf_reap_child(sequence->target.pid, &sequence->child,
+			    &sequence->clock, &report->reap_ns);
+	report->reaped = !err;
+	hf_wait_clock_deinit(&sequence->clock);
+	return err;
+}
+
+void hf_sequence_deinit(struct hf_sequence *sequence)
+{
+	hf_attachment_deinit(&sequence->attachment);
+	free(sequence->threads);
+	sequence->threads = NULL;
+}

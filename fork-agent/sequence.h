@@ -1,0 +1,45 @@
+/* Sequence: the steps of one capture, in the order that makes it safe.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_SEQUENCE_H
+#define HF_FORK_AGENT_SEQUENCE_H
+
+#include "fork-agent/capture_steps.h"
+#include "fork-agent/child.h"
+#include "fork-agent/preflight.h"
+#include "fork-agent/remote_attach.h"
+
+struct hf_sequence {
+	struct hf_target target;
+	uint32_t stop_timeout_ms;
+	const volatile sig_atomic_t *cancelled; /* borrowed; may be NULL */
+	struct hf_capture_hooks hooks;
+	struct hf_wait_clock clock;     /* only while tracees are waited for */
+	struct hf_attachment attachment;
+	struct hf_child child;
+	uint64_t site;                  /* of a syscall instruction */
+	struct hf_thread *threads;      /* leader first; owned */
+	size_t num_threads;
+	struct hf_capture_report report;
+	uint64_t fork_done_ns;          /* monotonic */
+	bool retry;                     /* the failure may not happen again */
+};
+
+/**
+ * Attach, stop, fork, resume, adopt the child, close its descriptors. Every
+ * call on a sequence comes from the same thread.
+ *
+ * On failure every thread of the target runs (or will, when the calling
+ * thread ends: threads that never stopped) and no child is left.
+ */
+struct hf_error *hf_sequence_run(struct hf_sequence *sequence) HF_MUST_CHECK;
+
+/** Let go threads that were late for the stop. @return how many are left. */
+size_t hf_sequence_serve(struct hf_sequence *sequence);
+
+/** Kill the child, have it reaped, and complete the report. */
+struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
+	HF_MUST_CHECK;
+
+void hf_sequence_deinit(struct hf_sequence *sequence);
+
+#endif

@@ -1,0 +1,107 @@
+/* Tracee: the ptrace state of one thread of the target.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_TRACEE_H
+#define HF_FORK_AGENT_TRACEE_H
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "coredump/image.h"
+#include "util/error.h"
+
+/* Not in glibc's <sys/ptrace.h> before 2.37; values of the kernel's ABI. */
+enum {
+	HF_PTRACE_O_SUSPEND_SECCOMP = 1 << 21,
+	HF_PTRACE_GET_RSEQ_CONFIGURATION = 0x420f,      /* Linux 5.13 */
+	HF_PTRACE_GET_SYSCALL_USER_DISPATCH = 0x4211,   /* Linux 6.4 */
+	HF_PTRACE_EVENT_STOP = 128,
+	HF_KERNEL_SIGSET_BYTES = 8,
+	/* What the target's threads are seized with. Never EXITKILL. */
+	HF_TRACEE_OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE |
+			    PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+			    PTRACE_O_TRACEEXEC,
+};
+
+enum hf_tracee_state {
+	HF_TRACEE_RUNNING, /* attached, no stop reported yet */
+	HF_TRACEE_STOPPED, /* in a ptrace stop, at our mercy */
+	HF_TRACEE_PARTIAL, /* attached, but does not stop: given up */
+	HF_TRACEE_GONE,    /* dead, or detached */
+};
+
+enum hf_tracee_kind {
+	HF_TRACEE_THREAD,  /* of the target */
+	HF_TRACEE_NEWBORN, /* a process that the target forked meanwhile */
+};
+
+struct hf_tracee {
+	pid_t tid;
+	enum hf_tracee_state state;
+	enum hf_tracee_kind kind;
+	int event;         /* PTRACE_EVENT_* of the stop; 0: signal delivery */
+	int held_signal;   /* taken from the thread, to be given back */
+	bool group_stop;   /* the process was stopped by job control */
+	bool in_vfork;     /* PARTIAL, and its child runs in its memory */
+	char name[16];     /* before the stop */
+	char run_state;    /* before the stop: R S D T; 0 if not known */
+	struct user_regs_struct regs; /* at the stop, never changed after */
+	uint64_t sigmask;
+	uint8_t *xstate;   /* borrowed from the set; NULL: no room */
+	size_t xstate_bytes; /* 0: not captured */
+	bool interrupted_call; /* restart instead of EINTR, see below */
+};
+
+/** Start values; name and run_state from /proc. No ptrace. */
+void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
+		    enum hf_tracee_kind kind);
+
+/** Read registers, XSTATE (into at most `xstate_room` bytes) and signal mask
+ * of a stopped thread. @return false if it died. */
+bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room);
+
+/**
+ * Decide whether the thread's system call has to be restarted by us.
+ *
+ * Most calls that a ptrace stop interrupts are restarted by the kernel. Some
+ * (epoll_wait, semop, sigtimedwait, io_getevents, recv with a time-out, ...)
+ * return EINTR instead, which a program without signal handlers has never
+ * seen. At the stop that is rax == -EINTR with orig_rax still the call's
+ * number. Unless a signal is pending that will end the call anyway, the
+ * thread is set back onto its `syscall` instruction.
+ */
+void hf_tracee_check_interrupted(struct hf_tracee *tracee);
+
+/** Of the signals in `set` (bit n - 1 is signal n): those that would do
+ * anything to the process. While a process is traced the kernel queues even
+ * signals that it ignores, and interrupts calls for them. */
+uint64_t hf_tracee_effective_signals(pid_t tid, uint64_t set);
+
+/** The registers to resume with: those of the stop, or set back onto the
+ * interrupted call. */
+struct user_regs_struct
+hf_tracee_resume_registers(const struct hf_tracee *tracee);
+
+/** Let a stopped thread go, with its held signal, as if nothing had been. */
+void hf_tracee_detach(struct hf_tracee *tracee);
+
+/** Is the thread inside a restartable sequence, which the kernel would not
+ * abort if we ran a system call from it? */
+bool hf_tracee_in_rseq(const struct hf_tracee *tracee);
+
+/** Does the thread turn system calls into SIGSYS (as Wine does)? */
+bool hf_tracee_dispatches_syscalls(const struct hf_tracee *tracee);
+
+/** Has the thread 32-bit code in front of it? */
+bool hf_tracee_is_compat(const struct hf_tracee *tracee);
+
+/** Give back a signal that was taken away outside a signal-delivery stop,
+ * with its origin where the kernel allows that. */
+void hf_tracee_requeue_signal(pid_t pid, pid_t tid, const siginfo_t *info);
+
+/** What the image says about this thread; xstate borrowed. */
+void hf_tracee_describe(const struct hf_tracee *tracee, pid_t pid,
+			struct hf_thread *ret);
+
+#endif

@@ -1,0 +1,205 @@
+/* Tracer: the one thread that makes all ptrace calls of one capture.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/tracer.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "fork-agent/sequence.h"
+
+enum {
+	/* How soon a thread that was late for the stop is let go. */
+	SERVE_INTERVAL_NS = 1000 * 1000,
+	/* A joined thread is still detaching in the kernel for a moment. */
+	EXIT_LIMIT_MS = 500,
+};
+
+enum phase {
+	PHASE_RUNNING,   /* the attempt is under way */
+	PHASE_FAILED,    /* error is set, the thread ends */
+	PHASE_FROZEN,    /* the child is there */
+	PHASE_RELEASE,   /* asked to release */
+	PHASE_RELEASED,  /* done, the thread ends */
+};
+
+struct hf_tracer {
+	pthread_t thread;
+	pid_t tid;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;     /* phase; with CLOCK_MONOTONIC */
+	enum phase phase;           /* guarded by lock */
+	bool joined;
+	struct hf_error *err;       /* of the attempt or the release */
+	struct hf_sequence sequence; /* the thread's own, while it runs */
+	struct hf_tracer_result result;
+};
+
+static void set_phase(struct hf_tracer *tracer, enum phase phase)
+{
+	pthread_mutex_lock(&tracer->lock);
+	tracer->phase = phase;
+	pthread_cond_broadcast(&tracer->changed);
+	pthread_mutex_unlock(&tracer->lock);
+}
+
+static void wait_while(struct hf_tracer *tracer, enum phase phase)
+{
+	pthread_mutex_lock(&tracer->lock);
+	while (tracer->phase == phase)
+		pthread_cond_wait(&tracer->changed, &tracer->lock);
+	pthread_mutex_unlock(&tracer->lock);
+}
+
+/* Until the release, with an eye on threads that stop late. */
+static void serve(struct hf_tracer *tracer)
+{
+	size_t num_late = hf_sequence_serve(&tracer->sequence);
+
+	pthread_mutex_lock(&tracer->lock);
+	while (tracer->phase == PHASE_FROZEN) {
+		struct timespec until;
+
+		if (num_late == 0) {
+			pthread_cond_wait(&tracer->changed, &tracer->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += SERVE_INTERVAL_NS;
+		if (until.tv_nsec >= 1000 * 1000 * 1000) {
+			until.tv_nsec -= 1000 * 1000 * 1000;
+			until.tv_sec++;
+		}
+		pthread_cond_timedwait(&tracer->changed, &tracer->lock,
+				       &until);
+		pthread_mutex_unlock(&tracer->lock);
+		num_late = hf_sequence_serve(&tracer->sequence);
+		pthread_mutex_lock(&tracer->lock);
+	}
+	pthread_mutex_unlock(&tracer->lock);
+}
+
+static void *trace(void *arg)
+{
+	struct hf_tracer *tracer = arg;
+
+	tracer->tid = (pid_t)syscall(SYS_gettid);
+	tracer->err = hf_sequence_run(&tracer->sequence);
+	if (tracer->err) {
+		set_phase(tracer, PHASE_FAILED);
+		return NULL;
+	}
+	set_phase(tracer, PHASE_FROZEN);
+	serve(tracer);
+	tracer->err = hf_sequence_release(&tracer->sequence);
+	set_phase(tracer, PHASE_RELEASED);
+	return NULL;
+}
+
+static struct hf_error *start(struct hf_tracer *tracer)
+{
+	sigset_t all, saved;
+	int os_error;
+
+	/* Signals are for the caller's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	os_error = pthread_create(&tracer->thread, NULL, trace, tracer);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	if (os_error)
+		return hf_error_os(os_error, "cannot start a thread");
+	return NULL;
+}
+
+/* pthread_join returns a little before the kernel has detached what the
+ * thread still traced; the next attempt would find it "already traced". */
+static void join(struct hf_tracer *tracer)
+{
+	const struct timespec ms = { .tv_nsec = 1000 * 1000 };
+	char path[64];
+
+	if (tracer->joined)
+		return;
+	pthread_join(tracer->thread, NULL);
+	tracer->joined = true;
+	snprintf(path, sizeof(path), "/proc/self/task/%d", tracer->tid);
+	for (int i = 0; i < EXIT_LIMIT_MS && access(path, F_OK) == 0; i++)
+		nanosleep(&ms, NULL);
+}
+
+struct hf_error *hf_tracer_create(const struct hf_target *target,
+				  const struct hf_capture_options *options,
+				  const struct hf_capture_hooks *hooks,
+				  bool *retry_ret, struct hf_tracer **ret)
+{
+	struct hf_tracer *tracer = calloc(1, sizeof(*tracer));
+	pthread_condattr_t attr;
+	struct hf_error *err;
+
+	*retry_ret = false;
+	if (!tracer)
+		return &hf_enomem;
+	tracer->sequence.target = *target;
+	tracer->sequence.stop_timeout_ms = options->stop_timeout_ms;
+	tracer->sequence.cancelled = options->cancelled;
+	if (hooks)
+		tracer->sequence.hooks = *hooks;
+	pthread_mutex_init(&tracer->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&tracer->changed, &attr);
+	pthread_condattr_destroy(&attr);
+
+	err = start(tracer);
+	if (err) {
+		tracer->joined = true;
+		tracer->phase = PHASE_FAILED;
+		hf_tracer_destroy(tracer);
+		return err;
+	}
+	wait_while(tracer, PHASE_RUNNING);
+	if (tracer->phase == PHASE_FAILED) {
+		join(tracer);
+		err = HF_TAKE(tracer->err);
+		*retry_ret = tracer->sequence.retry;
+		hf_tracer_destroy(tracer);
+		return err;
+	}
+	tracer->result.threads = tracer->sequence.threads;
+	tracer->result.num_threads = tracer->sequence.num_threads;
+	tracer->result.child = tracer->sequence.child.pid;
+	tracer->result.report = tracer->sequence.report;
+	*ret = tracer;
+	return NULL;
+}
+
+const struct hf_tracer_result *
+hf_tracer_result(const struct hf_tracer *tracer)
+{
+	return &tracer->result;
+}
+
+struct hf_error *hf_tracer_release(struct hf_tracer *tracer)
+{
+	if (tracer->joined)
+		return NULL;
+	set_phase(tracer, PHASE_RELEASE);
+	wait_while(tracer, PHASE_RELEASE);
+	join(tracer);
+	tracer->result.report = tracer->sequence.report;
+	return HF_TAKE(tracer->err);
+}
+
+void hf_tracer_destroy(struct hf_tracer *tracer)
+{
+	if (!tracer)
+		return;
+	if (!tracer->joined)
+		hf_error_ignore(hf_tracer_release(tracer));
+	hf_sequence_deinit(&tracer->sequence);
+	hf_error_destroy(tracer->err);
+	pthread_cond_destroy(&tracer->changed);
+	pthread_mutex_destroy(&tracer->lock);
+	free(tracer);
+}

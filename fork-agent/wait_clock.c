@@ -1,0 +1,120 @@
+/* Blocking waits for tracees that end when a limit is over.
+ * SPDX-License-Identifier: MIT */
+#include "fork-agent/wait_clock.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* glibc has the field, but not its name. */
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* Guards a thing that is global by nature: the process's signal handlers. */
+static pthread_mutex_t clock_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void tick(int signal_number)
+{
+	(void)signal_number;
+}
+
+static int free_signal(void)
+{
+	struct sigaction action;
+
+	for (int s = SIGRTMAX; s >= SIGRTMIN; s--)
+		if (sigaction(s, NULL, &action) == 0 &&
+		    !(action.sa_flags & SA_SIGINFO) &&
+		    action.sa_handler == SIG_DFL)
+			return s;
+	return 0;
+}
+
+struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock)
+{
+	struct sigaction action = { .sa_handler = tick }; /* no SA_RESTART */
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID };
+	int signal_number;
+	sigset_t set;
+
+	memset(clock, 0, sizeof(*clock));
+	pthread_mutex_lock(&clock_lock);
+	signal_number = free_signal();
+	if (!signal_number) {
+		pthread_mutex_unlock(&clock_lock);
+		return hf_error_create(
+			HF_ERROR_UNSUPPORTED,
+			"every real-time signal of this process is in use");
+	}
+	event.sigev_signo = signal_number;
+	event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	if (timer_create(CLOCK_MONOTONIC, &event, &clock->timer) < 0) {
+		int os_error = errno;
+
+		pthread_mutex_unlock(&clock_lock);
+		return hf_error_os(os_error, "cannot create a timer");
+	}
+	sigaction(signal_number, &action, &clock->saved);
+	clock->signal = signal_number;
+	sigemptyset(&set);
+	sigaddset(&set, signal_number);
+	pthread_sigmask(SIG_UNBLOCK, &set, &clock->saved_mask);
+	return NULL;
+}
+
+void hf_wait_clock_deinit(struct hf_wait_clock *clock)
+{
+	const struct timespec now = { 0 };
+	sigset_t set;
+
+	if (!clock->signal)
+		return;
+	timer_delete(clock->timer);
+	/* A tick that is still pending must not meet the default action. */
+	sigemptyset(&set);
+	sigaddset(&set, clock->signal);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	while (sigtimedwait(&set, NULL, &now) > 0)
+		;
+	sigaction(clock->signal, &clock->saved, NULL);
+	pthread_sigmask(SIG_SETMASK, &clock->saved_mask, NULL);
+	clock->signal = 0;
+	pthread_mutex_unlock(&clock_lock);
+}
+
+void hf_wait_clock_start(struct hf_wait_clock *clock)
+{
+	const struct timespec tick_time = {
+		.tv_nsec = HF_WAIT_TICK_MS * 1000 * 1000,
+	};
+	const struct itimerspec every = { tick_time, tick_time };
+
+	timer_settime(clock->timer, 0, &every, NULL);
+}
+
+void hf_wait_clock_stop(struct hf_wait_clock *clock)
+{
+	const struct itimerspec never = { 0 };
+
+	timer_settime(clock->timer, 0, &never, NULL);
+}
+
+pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status)
+{
+	pid_t got;
+
+	(void)clock;
+	got = waitpid(tid, status, __WALL | __WNOTHREAD);
+	if (got < 0)
+		return errno == EINTR ? 0 : -1;
+	return got;
+}
+
+pid_t hf_wait_poll(pid_t tid, int *status)
+{
+	pid_t got = waitpid(tid, status, __WALL | __WNOTHREAD | WNOHANG);
+
+	return got < 0 && errno == EINTR ? 0 : got;
+}

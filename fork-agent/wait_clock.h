@@ -1,0 +1,53 @@
+/* Blocking waits for tracees that end when a limit is over.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_FORK_AGENT_WAIT_CLOCK_H
+#define HF_FORK_AGENT_WAIT_CLOCK_H
+
+#include <signal.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "util/error.h"
+
+/**
+ * A thread that waits for tracees must sleep: polling would take the CPU from
+ * the very threads it waits for. But a tracee may never come. So a timer
+ * sends this thread, and no other, a signal every few milliseconds; its empty
+ * handler is enough to end a blocked wait4 with EINTR.
+ *
+ * The signal is a real-time signal for which the process has no handler; its
+ * disposition is put back by hf_wait_clock_deinit. Dispositions belong to the
+ * whole process, so a second clock waits until the first is gone.
+ *
+ * Waits use __WNOTHREAD: only tracees and children of the calling thread are
+ * looked at, never those of the rest of the process.
+ */
+struct hf_wait_clock {
+	timer_t timer;
+	int signal;               /* 0: not initialized */
+	struct sigaction saved;
+	sigset_t saved_mask;
+};
+
+enum { HF_WAIT_TICK_MS = 5 };
+
+/** For the calling thread. The ticks begin with hf_wait_clock_start. */
+struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock)
+	HF_MUST_CHECK;
+/** Safe on an all-zero clock. */
+void hf_wait_clock_deinit(struct hf_wait_clock *clock);
+
+void hf_wait_clock_start(struct hf_wait_clock *clock);
+void hf_wait_clock_stop(struct hf_wait_clock *clock);
+
+/**
+ * Wait for a change of `tid`, or of any tracee (-1), until the next tick.
+ *
+ * @return the tid; 0 after a tick; -1 if there is nothing to wait for.
+ */
+pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status);
+
+/** As hf_wait_clock_wait, but never blocks (0: nothing has happened). */
+pid_t hf_wait_poll(pid_t tid, int *status);
+
+#endif
