@@ -50,6 +50,13 @@ void hf_heap_file_finish(struct hf_heap_file *file)
 	file->db = NULL;
 }
 
+void hf_heap_file_finish_bare(struct hf_heap_file *file)
+{
+	hf_heap_file_exec(file, "COMMIT");
+	sqlite3_close(file->db);
+	file->db = NULL;
+}
+
 void hf_heap_file_remove(struct hf_heap_file *file)
 {
 	sqlite3_close(file->db);

@@ -20,6 +20,8 @@ void hf_heap_file_exec(struct hf_heap_file *file, const char *sql);
 
 /** Indices and views, close. */
 void hf_heap_file_finish(struct hf_heap_file *file);
+/** Close without them, where only time would be lost. */
+void hf_heap_file_finish_bare(struct hf_heap_file *file);
 
 /** Open it for writing again, with nothing in SQLite's way. */
 void hf_heap_file_reopen(struct hf_heap_file *file);

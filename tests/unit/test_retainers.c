@@ -112,7 +112,7 @@ static void write_heap(const struct heap *heap, struct hf_heap_file *file)
 			 object->reachable && object->up ? up : "NULL");
 		hf_heap_file_exec(file, sql);
 	}
-	hf_heap_file_finish(file);
+	hf_heap_file_finish_bare(file);
 }
 
 /* The definition: each match alone, its whole chain, no memory between. */
@@ -147,8 +147,10 @@ static void brute_force(const struct heap *heap, uint32_t match,
 				period = k; /* not into the holder */
 		}
 		repeats[i] = 1;
+		for (uint32_t k = 1; k < period; k++)
+			free(labels[--num_labels]);
 		if (period)
-			num_labels -= period - 1;
+			; /* back where it was */
 		else if (num_labels < HF_RETAINER_MAX_DEPTH)
 			labels[num_labels++] = strdup(label);
 		else if (num_labels == HF_RETAINER_MAX_DEPTH)
@@ -297,21 +299,14 @@ static void deep_chains_of_mixed_types_end_in_deeper(void **state)
 	check_heap(&heap, 11);
 }
 
-static uint64_t seconds_times_ten(uint64_t start_ns)
+/* A list in which `period` types take turns. */
+static void check_list(uint32_t num_nodes, unsigned period)
 {
-	return (hf_now_ns() - start_ns) / 100000000;
-}
-
-/* A list of a million nodes: `period` types take turns. */
-static void check_list(unsigned period)
-{
-	enum { NODES = 1000000 };
 	struct hf_heap_file file;
 	struct hf_db *db = NULL;
 	struct hf_retainers retainers;
 	int64_t type = 2;
 	struct hf_retainer_match match = { .type_ids = &type, .num_types = 1 };
-	uint64_t start_ns;
 	char sql[500];
 
 	hf_heap_file_create(&file);
@@ -321,30 +316,28 @@ static void check_list(unsigned period)
 			  " VALUES(1, 0, 1, 33, 0, 0, 0)");
 	snprintf(sql, sizeof(sql),
 		 "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM"
-		 " n WHERE i <= %d) INSERT INTO object(id, size_bytes, type_id,"
+		 " n WHERE i <= %u) INSERT INTO object(id, size_bytes, type_id,"
 		 " flags, idom, retained_bytes, root_distance, bfs_parent)"
 		 " SELECT i, 16, 2 + i %% %u, 1, i - 1, 0, i - 1, i - 1 FROM n",
-		 NODES, period);
+		 num_nodes, period);
 	hf_heap_file_exec(&file, sql);
-	hf_heap_file_exec(&file, "COMMIT; BEGIN");
-	hf_heap_file_finish(&file);
+	hf_heap_file_finish_bare(&file);
 	assert_hf_ok(hf_db_open(file.path, &db));
-	start_ns = hf_now_ns();
 	assert_hf_ok(hf_retainers_find(db, &match, NULL, &retainers));
-	print_message("%u: %lu00 ms\n", period, seconds_times_ten(start_ns));
-	assert_int_equal(retainers.num_matches, NODES / period);
-	assert_int_equal(retainers.match_bytes, UINT64_C(16) * NODES / period);
+	assert_int_equal(retainers.num_matches, num_nodes / period);
+	assert_int_equal(retainers.match_bytes,
+			 UINT64_C(16) * num_nodes / period);
 	assert_true(retainers.num_steps <= 2 * period + 1);
 	if (period == 1) {
 		assert_int_equal(retainers.num_steps, 2);
-		assert_int_equal(retainers.steps[1].repeat, NODES);
+		assert_int_equal(retainers.steps[1].repeat, num_nodes);
 	}
 	hf_retainers_deinit(&retainers);
 	/* The last one alone: more steps than lookups pay for. */
-	match = (struct hf_retainer_match){ .object_id = NODES + 1 };
+	match = (struct hf_retainer_match){ .object_id = num_nodes + 1 };
 	assert_hf_ok(hf_retainers_find(db, &match, NULL, &retainers));
 	assert_int_equal(retainers.num_matches, 1);
-	assert_int_equal(retainers.num_read, NODES + 1);
+	assert_int_equal(retainers.num_read, num_nodes + 1);
 	hf_retainers_deinit(&retainers);
 	hf_db_close(db);
 	hf_heap_file_remove(&file);
@@ -353,9 +346,9 @@ static void check_list(unsigned period)
 static void a_list_of_a_million_nodes_is_a_few_steps(void **state)
 {
 	(void)state;
-	check_list(1);
-	check_list(2);
-	check_list(4);
+	check_list(1000000, 1);
+	check_list(300000, 2);
+	check_list(300000, 4);
 }
 
 static void broken_chains_are_counted_not_followed_for_ever(void **state)
