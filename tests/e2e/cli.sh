@@ -2,9 +2,9 @@
 # The real binary: exit codes, formats, limits, hostile files and names.
 # SPDX-License-Identifier: MIT
 #
-# usage: cli.sh HEAPFORK WRITE_HEAP
+# usage: cli.sh HEAPFORK WRITE_HEAP MAN
 set -u
-heapfork=$1 write_heap=$2
+heapfork=$1 write_heap=$2 man=$3
 dir=$(mktemp -d /tmp/hf-cli-XXXXXX)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -55,6 +55,25 @@ for verb in $verbs; do
 	run 0 help "$verb"; out_has "heapfork $verb"; no_err
 	run 0 "$verb" --help; out_has "heapfork $verb"
 	run 2 "$verb" --no-such-option; err_has "heapfork $verb"; no_out
+done
+
+# Every verb and every option is in its manual page.
+for verb in $verbs; do
+	case $verb in
+	help | version) page=$man/heapfork.1 ;;
+	*) page=$man/heapfork-$verb.1 ;;
+	esac
+	[ -e "$page" ] || { command="man $verb"; fail "no $page"; continue; }
+	run 0 help "$verb"
+	for option in $(sed -nE 's/^ +(-., )?(--[a-z-]+).*/\2/p' out); do
+		cat "$page" "$man/heapfork.1" | grep -qE "Fl .*${option#-}" ||
+			fail "$command: $option is not in $page"
+	done
+done
+run 0 help
+for verb in $verbs; do
+	grep -q "^\.It Cm $verb" "$man/heapfork.1" ||
+		fail "heapfork.1 has no $verb"
 done
 
 # 2: usage
