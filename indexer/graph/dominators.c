@@ -322,6 +322,21 @@ static inline uint32_t evaluate(struct run *run, uint32_t node,
 	return link[node].min_semi;
 }
 
+/* Predecessors are asked in the order of the array, backwards: fetch the links
+ * of those to come, and of the first ancestors that will be looked at. */
+static inline void look_ahead(const struct run *run, uint64_t at)
+{
+	enum { AHEAD_LINK = 24, AHEAD_ANCESTOR = 8 };
+
+	if (at < AHEAD_LINK)
+		return;
+	__builtin_prefetch(&run->link[run->preds[at - AHEAD_LINK]]);
+	uint32_t ancestor =
+		run->link[run->preds[at - AHEAD_ANCESTOR]].ancestor;
+	if (ancestor <= run->num)
+		__builtin_prefetch(&run->link[ancestor]);
+}
+
 static struct hf_error *semidominators(struct run *run)
 {
 	uint64_t end = run->total_kept;
@@ -340,6 +355,7 @@ static struct hf_error *semidominators(struct run *run)
 			if (err)
 				return err;
 		}
+		look_ahead(run, start);
 		/* Nothing is above the virtual root. */
 		for (uint64_t i = start; i < end && semi; i++) {
 			uint32_t best = evaluate(run, run->preds[i], pre, &ok);

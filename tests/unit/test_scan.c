@@ -299,7 +299,7 @@ static void every_word_of_a_wild_heap_is_read_once_and_rightly(void **state)
 	uint64_t seed = 5;
 
 	(void)state;
-	for (int round = 0; round < 60; round++) {
+	for (int round = 0; round < 30; round++) {
 		HF_AUTO(scene) struct scene *scene = scene_create();
 		struct wild_heap heap;
 		uint64_t edge = 0;
@@ -314,7 +314,8 @@ static void every_word_of_a_wild_heap_is_read_once_and_rightly(void **state)
 				    heap.words[base]);
 			for (uint32_t k = 0; k < scene->size[i] / 8; k++) {
 				uint64_t word = heap.words[base + k];
-				uint32_t target = naive_find(scene, word);
+				uint32_t target = word ?
+					naive_find(scene, word) : UINT32_MAX;
 
 				if (target == UINT32_MAX)
 					continue;
@@ -345,9 +346,13 @@ static void edge_lists_join_over_chunks_and_odd_bits(void **state)
 	size_t wrong = 0;
 
 	(void)state;
-	for (uint32_t i = 0; i < NUM; i++)
-		assert_hf_ok(hf_edge_list_add(i < NUM_A ? &a : &b, i, i ^ 1,
-					      i % 7 == 0));
+	for (uint32_t i = 0; i < NUM; i++) {
+		struct hf_error *err = hf_edge_list_add(
+			i < NUM_A ? &a : &b, i, i ^ 1, i % 7 == 0);
+
+		if (err)
+			assert_hf_ok(err);
+	}
 	assert_int_equal(a.num, NUM_A);
 	hf_edge_list_move(&a, 0, target, slot, bits);
 	hf_edge_list_move(&b, NUM_A, target, slot, bits);
