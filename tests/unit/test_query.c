@@ -208,6 +208,18 @@ static void a_view_in_place_of_a_table_is_refused(void **state)
 	expect_refused(file->path, HF_ERROR_BAD_DATA, "type_stat");
 }
 
+static void a_virtual_table_in_place_of_a_table_is_refused(void **state)
+{
+	struct hf_heap_file *file = *state;
+
+	hf_heap_file_reopen(file);
+	hf_heap_file_exec(file, "DROP TABLE phase; CREATE VIRTUAL TABLE phase"
+				" USING fts5(name, ns, items, peak_bytes)");
+	sqlite3_close(file->db);
+	file->db = NULL;
+	expect_refused(file->path, HF_ERROR_BAD_DATA, "phase");
+}
+
 static void a_table_without_its_columns_is_damage(void **state)
 {
 	struct hf_heap_file *file = *state;
@@ -400,6 +412,7 @@ int main(void)
 		TEST(a_page_of_noise_is_damage_not_a_crash),
 		TEST(views_of_the_file_are_not_used),
 		TEST(a_view_in_place_of_a_table_is_refused),
+		TEST(a_virtual_table_in_place_of_a_table_is_refused),
 		TEST(a_table_without_its_columns_is_damage),
 		TEST(a_name_that_looks_like_a_uri_is_a_file),
 		TEST(a_symbolic_link_is_followed),

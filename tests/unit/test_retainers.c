@@ -61,7 +61,7 @@ static unsigned random_below(unsigned *seed, unsigned below)
 }
 
 static void make(struct heap *heap, unsigned seed, uint32_t num,
-		 unsigned num_types, unsigned reach_back)
+		 unsigned num_types, unsigned reach_back, unsigned restart)
 {
 	uint32_t holders = 1 + random_below(&seed, 4);
 
@@ -79,8 +79,9 @@ static void make(struct heap *heap, unsigned seed, uint32_t num,
 			object->reachable = i > 0;
 			continue;
 		}
-		/* Near parents make long chains. */
-		object->up = 1 + (random_below(&seed, 8) ?
+		/* Near parents make long chains; one of `restart` objects
+		 * begins a new one. */
+		object->up = 1 + (random_below(&seed, restart) ?
 					  i - 1 - random_below(&seed,
 							       reach_back < i ?
 								       reach_back :
@@ -276,6 +277,20 @@ static void check_heap(const struct heap *heap, unsigned num_types)
 	free(steps);
 }
 
+static uint32_t deepest(const struct heap *heap)
+{
+	uint32_t depth[MAX_OBJECTS], most = 0;
+
+	for (uint32_t i = 0; i < heap->num; i++) {
+		uint32_t up = heap->objects[i].up;
+
+		depth[i] = up ? depth[up - 1] + 1 : 0;
+		if (depth[i] > most)
+			most = depth[i];
+	}
+	return most;
+}
+
 static void merged_paths_equal_the_brute_force(void **state)
 {
 	struct heap heap;
@@ -284,7 +299,7 @@ static void merged_paths_equal_the_brute_force(void **state)
 	for (unsigned seed = 1; seed <= 60; seed++) {
 		unsigned num_types = 1 + seed % 4;
 
-		make(&heap, seed, 5 + seed * 3, num_types, 1 + seed % 5);
+		make(&heap, seed, 5 + seed * 3, num_types, 1 + seed % 5, 8);
 		check_heap(&heap, num_types);
 	}
 }
@@ -295,8 +310,9 @@ static void deep_chains_of_mixed_types_end_in_deeper(void **state)
 
 	(void)state;
 	/* Hardly any repetition: eleven types, chains of hundreds. */
-	make(&heap, 7, MAX_OBJECTS, 11, 1);
+	make(&heap, 7, MAX_OBJECTS, 11, 1, 200);
 	check_heap(&heap, 11);
+	assert_true(deepest(&heap) > HF_RETAINER_MAX_DEPTH + 50);
 }
 
 /* A list in which `period` types take turns. */
