@@ -157,7 +157,7 @@ static void fit(struct hf_table *table, unsigned width)
 			}
 		}
 		if (!widest)
-			return;
+			break; /* it must be wider than the terminal */
 		take = widest->width - MIN_TEXT_COLUMNS;
 		if (next && next->width < widest->width &&
 		    widest->width - next->width < take)

@@ -107,10 +107,13 @@ struct hf_error *hf_cli_sink(const struct hf_cli *cli,
 /**
  * Print the rows of a query of sql/queries whose only parameter is the limit
  * (or none), --limit of them, and say how many are left.
+ *
+ * @param table_columns those of its columns that tables have, where not all
+ * find room on a terminal; NULL: all.
  */
 struct hf_error *hf_cli_canned(const struct hf_cli *cli, struct hf_db *db,
-			       struct hf_row_sink *sink, const char *name)
-	HF_MUST_CHECK;
+			       struct hf_row_sink *sink, const char *name,
+			       const char *table_columns) HF_MUST_CHECK;
 
 /** Say on stderr that rows were left out (more > 0). */
 void hf_cli_note_more(const struct hf_cli *cli, uint64_t more);

@@ -116,7 +116,9 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	if (!err)
 		err = hf_cli_sink(cli, &sink);
 	if (!err)
-		err = hf_cli_canned(cli, db, sink, "census");
+		err = hf_cli_canned(cli, db, sink, "census",
+				    "type, kind, count, bytes, retained_bytes,"
+				    " unreachable_bytes");
 	return err ? err : print_totals(cli, db);
 }
 

@@ -144,7 +144,7 @@ static struct hf_error *print_table(const struct hf_cli *cli, struct hf_db *db,
 	if (err || !row)
 		return err;
 	printf("\n%s:\n\n", title);
-	return hf_cli_canned(cli, db, sink, name);
+	return hf_cli_canned(cli, db, sink, name, NULL);
 }
 
 static struct hf_error *print_people(const struct hf_cli *cli,
@@ -181,7 +181,7 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 		return err;
 	if (hf_cli_is_table(cli))
 		return print_people(cli, db, args.file, sink);
-	return hf_cli_canned(cli, db, sink, "info");
+	return hf_cli_canned(cli, db, sink, "info", NULL);
 }
 
 const struct hf_verb hf_verb_info = {

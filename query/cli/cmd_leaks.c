@@ -82,11 +82,11 @@ static struct hf_error *print_people(struct hf_cli *cli, struct hf_db *db,
 	printf("unreachable: %" PRId64 " object%s, %s, by type and size:\n\n",
 	       num, hf_cli_plural(num),
 	       hf_cli_bytes(cli, num_bytes, bytes, sizeof(bytes)));
-	err = hf_cli_canned(cli, db, sink, "leaks");
+	err = hf_cli_canned(cli, db, sink, "leaks", NULL);
 	if (err)
 		return err;
 	puts("\nheads of unreachable structures, by what they keep:\n");
-	return hf_cli_canned(cli, db, sink, "leak_roots");
+	return hf_cli_canned(cli, db, sink, "leak_roots", NULL);
 }
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
@@ -104,10 +104,10 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	if (err)
 		return err;
 	if (args.heads)
-		return hf_cli_canned(cli, db, sink, "leak_roots");
+		return hf_cli_canned(cli, db, sink, "leak_roots", NULL);
 	if (hf_cli_is_table(cli))
 		return print_people(cli, db, sink);
-	return hf_cli_canned(cli, db, sink, "leaks");
+	return hf_cli_canned(cli, db, sink, "leaks", NULL);
 }
 
 const struct hf_verb hf_verb_leaks = {

@@ -51,15 +51,23 @@ struct hf_error *hf_cli_sink(const struct hf_cli *cli, struct hf_row_sink **ret)
 }
 
 struct hf_error *hf_cli_canned(const struct hf_cli *cli, struct hf_db *db,
-			       struct hf_row_sink *sink, const char *name)
+			       struct hf_row_sink *sink, const char *name,
+			       const char *table_columns)
 {
 	const struct hf_sql_query *canned = hf_sql_query_find(name);
+	const char *columns = hf_cli_is_table(cli) ? table_columns : NULL;
 	HF_AUTO(hf_query) struct hf_query *query = NULL;
+	HF_AUTO_FREE char *sql = NULL;
 	struct hf_error *err;
 	uint64_t more = 0;
 
 	assert(canned);
-	err = hf_query_prepare(db, canned->sql, &query);
+	if (asprintf(&sql, "SELECT %s FROM (%s)", columns ? columns : "*",
+		     canned->sql) < 0) {
+		sql = NULL;
+		return &hf_enomem;
+	}
+	err = hf_query_prepare(db, columns ? sql : canned->sql, &query);
 	/* All rows: those beyond the limit are counted, not printed. */
 	if (!err && canned->parameters[0])
 		err = hf_query_bind_i64(query, 1, -1);

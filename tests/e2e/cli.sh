@@ -194,6 +194,33 @@ run 0 census a.heap
 out_has "Session"; out_has "6.1 KiB"; out_has "unexplained"; out_has "5.0 %"
 no_err; no_control
 run 0 census --bytes a.heap; out_has " 6224 "
+# On a terminal of 80 columns, long names are shortened, lines are not broken.
+"$write_heap" long.heap "UPDATE type SET name = 'std::unordered_map<std::string,
+ std::vector<std::pair<int, std::string>>>::node_type' WHERE id = 3"
+command="heapfork census (on a terminal)"
+python3 - "$heapfork" >out 2>err <<'PYTHON'
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.environ.update(COLUMNS="80", LC_ALL="C")
+    os.execv(sys.argv[1], ["heapfork", "census", "long.heap"])
+data = b""
+while True:
+    try:
+        part = os.read(fd, 4096)
+    except OSError:
+        break
+    if not part:
+        break
+    data += part
+os.waitpid(pid, 0)
+lines = data.decode().replace("\r", "").splitlines()
+table = lines[:lines.index("")]
+assert all(len(line) <= 80 for line in table), table
+assert any("..." in line and "std::" in line for line in table), table
+assert "\x1b" not in data.decode()
+PYTHON
+[ $? = 0 ] || fail "$command"
 run 0 census --csv a.heap
 out_lines 5; err_has "unexplained"
 [ "$(head -n 1 out)" = "type,kind,count,bytes,retained_bytes,unreachable_count,unreachable_bytes" ] ||

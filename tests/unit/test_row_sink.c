@@ -290,6 +290,11 @@ static void table_fits_the_width_of_a_terminal(void **state)
 	assert_non_null(strstr(out, "node_type"));
 	assert_non_null(strstr(out, "..."));
 	free(out);
+	/* too narrow for anything: the text is short all the same */
+	options.width = 10;
+	out = print(&options, names, 2, values, 2);
+	assert_null(strstr(out, "node_type"));
+	free(out);
 	/* not a terminal: nothing is lost */
 	options.terminal = false;
 	out = print(&options, names, 2, values, 2);
