@@ -233,6 +233,11 @@ static struct hf_error *add_module(struct hf_image *image, size_t first_id)
 	if (!hf_elf_head_read(read_mapped, &file, head) ||
 	    !find_layout(&file, head, &module))
 		return NULL;
+	/* Modules are found, and stay, in the order of their addresses. Only
+	 * headers that were made up put a PT_LOAD below an earlier module. */
+	if (image->modules.num &&
+	    module.start < image->modules.data[image->modules.num - 1].start)
+		return NULL;
 	if (len > suffix && !strcmp(first->path + len - suffix, deleted_suffix)) {
 		module.deleted = true;
 		err = hf_image_add_text(image, first->path, len - suffix,

@@ -369,7 +369,7 @@ struct hf_error *hf_process_image_open_flags(pid_t pid,
 					     struct hf_image **ret)
 {
 	HF_AUTO(hf_image) struct hf_image *image = NULL;
-	struct process *process;
+	struct process *process = NULL;
 	struct hf_error *err = open_process(pid, flags, &process);
 
 	if (!err)

@@ -2,18 +2,11 @@
  * SPDX-License-Identifier: MIT */
 #include "coredump/sections.h"
 
-#include <gelf.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "coredump/elf_symbols.h"
 #include "util/array.h"
-
-static void end_elf(Elf *elf)
-{
-	elf_end(elf);
-}
-
-HF_DEFINE_AUTO(Elf *, elf, end_elf)
 
 static int compare_sections(const void *a, const void *b)
 {
@@ -63,10 +56,8 @@ struct hf_error *hf_sections_read(const struct hf_image *image,
 		hf_error_ignore(err);
 		return NULL;
 	}
-	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!elf || elf_kind(elf) != ELF_K_ELF ||
-	    elf_getshdrstrndx(elf, &names) != 0)
+	elf = hf_elf_open(fd);
+	if (!elf || elf_getshdrstrndx(elf, &names) != 0)
 		return NULL;
 	while ((scn = elf_nextscn(elf, scn))) {
 		const uint64_t wanted = SHF_ALLOC | SHF_WRITE;
@@ -82,7 +73,9 @@ struct hf_error *hf_sections_read(const struct hf_image *image,
 			continue;
 		section.range.start = header.sh_addr + module->bias;
 		if (__builtin_add_overflow(section.range.start, header.sh_size,
-					   &section.range.end))
+					   &section.range.end) ||
+		    section.range.start < module->start ||
+		    section.range.end > module->end)
 			continue;
 		name = elf_strptr(elf, names, header.sh_name);
 		snprintf(section.name, sizeof(section.name), "%s",
