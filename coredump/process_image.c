@@ -1,4 +1,4 @@
-/* The image of a stopped process, read through /proc and process_vm_readv.
+/* The image of a stopped process, read through /proc.
  * SPDX-License-Identifier: MIT */
 #include "coredump/process_image.h"
 
@@ -132,7 +132,7 @@ static bool may_be_device(const struct process *process,
 	HF_AUTO_FD int fd = -1;
 	struct stat st;
 
-	if (!mapping->path || !mapping->is_shared || mapping->path[0] == '[' ||
+	if (!mapping->path || !mapping->inode || mapping->path[0] == '[' ||
 	    is_plain_shared(mapping))
 		return false;
 	fd = find_file(process, mapping->path, &range);
@@ -236,7 +236,7 @@ static struct hf_error *read_proc_file(const struct process *process,
 	return hf_read_fd(fd, path, ret, len_ret);
 }
 
-/* Devices must be told from other shared mappings, since reading one may do
+/* Devices must be told from other files, since reading one may do
  * things to it. Only smaps tells, and that walks all page tables: so it is
  * asked only if there is a mapping to be told. */
 static struct hf_error *mark_devices(const struct process *process,
@@ -248,8 +248,11 @@ static struct hf_error *mark_devices(const struct process *process,
 	size_t len, j = 0;
 	bool any = false;
 
-	for (size_t i = 0; i < maps->num; i++)
-		any = any || may_be_device(process, &maps->data[i]);
+	for (size_t i = 0; i < maps->num && !any; i++)
+		/* One look for all the mappings of a module. */
+		any = (!i || maps->data[i].inode != maps->data[i - 1].inode ||
+		       maps->data[i].device != maps->data[i - 1].device) &&
+		      may_be_device(process, &maps->data[i]);
 	if (!any)
 		return NULL;
 	err = read_proc_file(process, "smaps", &text, &len);
@@ -319,13 +322,11 @@ static struct hf_error *open_process(pid_t pid, unsigned int flags,
 		return &hf_enomem;
 	process->memory.pid = pid;
 	process->memory.mem_fd = -1;
-	process->memory.no_readv = flags & HF_PROCESS_IMAGE_NO_READV;
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	process->proc_fd = open(path, O_DIRECTORY | O_PATH | O_CLOEXEC);
 	if (process->proc_fd < 0)
 		return hf_error_os(errno == ENOENT ? ESRCH : errno,
 				   "cannot open process %d", (int)pid);
-	/* Not needed as long as process_vm_readv does it all. */
 	if (!(flags & HF_PROCESS_IMAGE_NO_MEM))
 		process->memory.mem_fd = openat(process->proc_fd, "mem",
 						O_RDONLY | O_CLOEXEC);

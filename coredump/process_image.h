@@ -1,4 +1,4 @@
-/* The image of a stopped process, read through /proc and process_vm_readv.
+/* The image of a stopped process, read through /proc.
  * SPDX-License-Identifier: MIT */
 #ifndef HF_COREDUMP_PROCESS_IMAGE_H
 #define HF_COREDUMP_PROCESS_IMAGE_H
@@ -9,8 +9,9 @@
  * Open the memory of `pid`, which must not run while the image lives (for
  * heapfork it is the forked child). Segments come from /proc/PID/maps and
  * smaps flags, resident ranges from PAGEMAP_SCAN, or pagemap on kernels before
- * 6.7; bytes come from process_vm_readv, or /proc/PID/mem where that is
- * forbidden. Needs the rights that ptrace needs; takes none.
+ * 6.7; bytes come from /proc/PID/mem, or process_vm_readv where that cannot be
+ * opened. Reading populates nothing, and leaves what a child shares with its
+ * parent shared. Needs the rights that ptrace needs; takes none.
  *
  * @param threads copied; of the process that was forked, not of the child.
  */

@@ -6,10 +6,9 @@
 #include "coredump/process_image.h"
 
 enum hf_process_image_flags {
-	HF_PROCESS_IMAGE_NO_READV = 1 << 0, /* as if seccomp forbade it */
-	HF_PROCESS_IMAGE_NO_SCAN = 1 << 1,  /* as on Linux before 6.7 */
-	HF_PROCESS_IMAGE_NO_MEM = 1 << 2,   /* as if /proc/PID/mem were not
-					     * there */
+	HF_PROCESS_IMAGE_NO_SCAN = 1 << 0, /* as on Linux before 6.7 */
+	HF_PROCESS_IMAGE_NO_MEM = 1 << 1,  /* as if /proc/PID/mem could not be
+					    * opened */
 };
 
 struct hf_error *hf_process_image_open_flags(pid_t pid,

@@ -1,4 +1,4 @@
-/* The bytes of a process: process_vm_readv, or /proc/PID/mem.
+/* The bytes of a process: /proc/PID/mem, or process_vm_readv.
  * SPDX-License-Identifier: MIT */
 #include "coredump/process_memory.h"
 
@@ -7,11 +7,13 @@
 
 #include "coredump/image_internal.h"
 
-/* process_vm_readv is 30 % faster, and takes many ranges at once. It fails
- * where the target itself may not read (PROT_NONE), and seccomp may forbid it
- * to us. /proc/PID/mem reads whatever is there. So the first is used as long
- * as it goes, and the second from the byte where it stops: if that fails too,
- * this byte is the first that cannot be read. */
+/* The process is a forked child that shares its pages with its parent, and it
+ * must go on sharing them. process_vm_readv pins what it reads, and since Linux
+ * 5.19 the kernel gives a child its own copy of each anonymous page before it
+ * is pinned (mm/gup.c, gup_must_unshare): reading a heap of 1 GB in this way
+ * costs 1 GB of memory and three times the time. /proc/PID/mem only looks. It
+ * also reads what the target itself may not (PROT_NONE). So process_vm_readv
+ * is for where there is no /proc/PID/mem. */
 
 enum {
 	MAX_IOVECS = 1024,       /* IOV_MAX */
@@ -80,7 +82,7 @@ static ssize_t pread_some(const struct hf_process_memory *memory,
 		     hf_min_u64(cursor->range->end - at, MAX_CALL_BYTES), at);
 }
 
-size_t hf_process_memory_read(struct hf_process_memory *memory,
+size_t hf_process_memory_read(const struct hf_process_memory *memory,
 			      const struct hf_range *ranges,
 			      size_t num_ranges, void *buf)
 {
@@ -88,25 +90,14 @@ size_t hf_process_memory_read(struct hf_process_memory *memory,
 
 	advance(&cursor, 0);
 	while (cursor.range < cursor.end) {
-		bool no_readv = __atomic_load_n(&memory->no_readv,
-						__ATOMIC_RELAXED);
-		ssize_t got = -1;
+		ssize_t got = memory->mem_fd >= 0 ?
+			      pread_some(memory, &cursor) :
+			      readv_some(memory, &cursor);
 
-		if (!no_readv) {
-			got = readv_some(memory, &cursor);
-			if (got > 0) {
-				advance(&cursor, got);
-				continue;
-			}
-			if (got < 0 && (errno == EPERM || errno == ENOSYS))
-				__atomic_store_n(&memory->no_readv, true,
-						 __ATOMIC_RELAXED);
-		}
-		if (memory->mem_fd < 0)
-			break;
-		got = pread_some(memory, &cursor);
 		if (got < 0 && errno == EINTR)
 			continue;
+		/* Both copy all pages before the first that cannot be read,
+		 * so now the next byte is such a one. */
 		if (got <= 0)
 			break;
 		advance(&cursor, got);

@@ -161,12 +161,7 @@ static uint64_t status_of(pid_t pid, const char *key)
 	return strtoull(line + strlen(key), NULL, 10);
 }
 
-static const unsigned int all_ways[] = {
-	0,
-	HF_PROCESS_IMAGE_NO_READV,
-	HF_PROCESS_IMAGE_NO_SCAN,
-	HF_PROCESS_IMAGE_NO_READV | HF_PROCESS_IMAGE_NO_SCAN,
-};
+static const unsigned int all_ways[] = { 0, HF_PROCESS_IMAGE_NO_SCAN };
 
 static void every_written_page_is_delivered_exactly(void **state)
 {
@@ -420,6 +415,84 @@ static void unreadable_pages_are_counted_as_missing(void **state)
 	check_page(image, range_of(victim, "holes").start);
 }
 
+static void without_mem_all_is_read_that_the_victim_can_read(void **state)
+{
+	const struct victim *victim = *state;
+	HF_AUTO(hf_image) struct hf_image *image =
+		open_image(victim, HF_PROCESS_IMAGE_NO_MEM);
+	struct hf_range none = range_of(victim, "none");
+	struct hf_range write_only = range_of(victim, "write_only");
+	struct hf_range cut = range_of(victim, "truncated");
+	size_t num = 0;
+	char buf[2 * PAGE];
+
+	for (size_t i = 0; i < victim->pages.num; i++) {
+		uint64_t addr = victim->pages.data[i];
+
+		if (inside(none, addr) || inside(write_only, addr))
+			continue;
+		check_page(image, addr);
+		num++;
+	}
+	assert_int_equal(num, victim->pages.num - 3);
+	assert_int_equal(hf_image_read_some(image, cut.start + 8, buf,
+					    sizeof(buf)), PAGE - 8);
+}
+
+/* Of the line "Key: N kB" in smaps_rollup. */
+static uint64_t rollup_of(pid_t pid, const char *key)
+{
+	HF_AUTO_FREE char *text = NULL;
+	const char *line;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+	assert_hf_ok(hf_read_file(path, &text, NULL));
+	line = strstr(text, key);
+	assert_non_null(line);
+	return strtoull(line + strlen(key), NULL, 10);
+}
+
+static void what_a_child_shares_with_its_parent_stays_shared(void **state)
+{
+	enum { SIZE = 32 << 20 };
+	struct hf_range range;
+	HF_AUTO(hf_image) struct hf_image *image = NULL;
+	HF_AUTO(hf_sweep) struct hf_sweep *sweep = NULL;
+	struct hf_piece piece;
+	uint64_t before, after, bytes = 0;
+	char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	memset(memory, 1, SIZE);
+	pid = fork();
+	if (!pid) {
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	range = (struct hf_range){ (uintptr_t)memory,
+				   (uintptr_t)memory + SIZE };
+	assert_hf_ok(hf_process_image_open(pid, NULL, 0, &image));
+	assert_hf_ok(hf_sweep_create(image, &sweep));
+	before = rollup_of(pid, "Shared_Dirty:");
+	hf_sweep_start(sweep, &range, 1);
+	while (hf_sweep_next(sweep, &piece))
+		bytes += piece.len;
+	after = rollup_of(pid, "Shared_Dirty:");
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	munmap(memory, SIZE);
+	assert_int_equal(bytes, SIZE);
+	assert_true(before >= SIZE / 1024);
+	/* Some pages of ours may be written meanwhile, none of these. */
+	assert_true(after + SIZE / 1024 / 8 > before);
+}
+
 static void modules_have_files_with_their_build_ids(void **state)
 {
 	const struct victim *victim = *state;
@@ -495,6 +568,10 @@ int main(void)
 		cmocka_unit_test(reading_everything_populates_nothing),
 		cmocka_unit_test(sweep_delivers_every_written_page_once),
 		cmocka_unit_test(unreadable_pages_are_counted_as_missing),
+		cmocka_unit_test(
+			without_mem_all_is_read_that_the_victim_can_read),
+		cmocka_unit_test(
+			what_a_child_shares_with_its_parent_stays_shared),
 		cmocka_unit_test(modules_have_files_with_their_build_ids),
 		cmocka_unit_test(a_process_that_is_gone_is_target_gone),
 	};
