@@ -1,0 +1,450 @@
+/* Glibc reader: open what libcs there are, walk, and report.
+ * SPDX-License-Identifier: MIT */
+#include "indexer/glibc/glibc_reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "indexer/glibc/anchors.h"
+#include "indexer/glibc/arenas.h"
+#include "indexer/glibc/chunks.h"
+#include "indexer/glibc/free_lists.h"
+#include "indexer/glibc/glibc_heap.h"
+#include "indexer/glibc/mappings.h"
+
+/* The walk has three passes: sizes of all chunks into a table (4 bytes each),
+ * in one sequential read of the heap; then the free lists, which mark entries
+ * of the table; then the report, from the table alone. */
+
+enum { MAX_LIBCS = 16 }; /* glibc allows 16 namespaces */
+
+struct libc {
+	const struct hf_module *module;  /* borrowed from the image */
+	struct hf_malloc_layout layout;
+	struct hf_anchors anchors;
+};
+
+struct hf_glibc {
+	const struct hf_image *image;    /* borrowed */
+	struct hf_anomalies *anomalies;  /* borrowed; may be NULL */
+	struct hf_reader_info info;
+	struct libc libcs[MAX_LIBCS];
+	size_t num_libcs;
+};
+
+static void glibc_close(void *reader)
+{
+	free(reader);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path ? path : "";
+}
+
+/* libc.so.6, or libc-2.31.so as it was called before 2.34. */
+static bool is_libc_name(const struct hf_module *module)
+{
+	const char *name = base_name(module->path);
+
+	return strncmp(name, "libc.so", 7) == 0 ||
+	       strncmp(name, "libc-2.", 7) == 0;
+}
+
+/* One module that says it is a glibc.
+ * @return NULL, NOT_FOUND (never used), UNSUPPORTED, or a failure. */
+static struct hf_error *open_libc(struct hf_glibc *glibc,
+				  const struct hf_module *module,
+				  const struct hf_glibc_options *options)
+{
+	struct libc *libc = &glibc->libcs[glibc->num_libcs];
+	const struct hf_malloc_layout *layout;
+	char version_text[32];
+	uint32_t version;
+	bool exact, by_dwarf = false;
+	struct hf_error *err;
+
+	err = hf_malloc_version_find(glibc->image, module, &version,
+				     version_text, sizeof(version_text));
+	if (err)
+		return err;
+	layout = hf_malloc_layout_find(version, &exact);
+	if (!layout)
+		return hf_error_create(HF_ERROR_UNSUPPORTED, "glibc %s in '%s' "
+				       "is older than 2.17", version_text,
+				       module->path);
+	libc->module = module;
+	libc->layout = *layout;
+	if (!options->no_dwarf) {
+		err = hf_malloc_layout_from_dwarf(glibc->image, module,
+						  &libc->layout);
+		by_dwarf = !err;
+		if (err && err->code == HF_ERROR_NO_MEMORY)
+			return err;
+		hf_error_ignore(err); /* the table is good enough */
+	}
+	err = hf_anchors_find(glibc->image, module, &libc->layout,
+			      !options->no_symbols, &libc->anchors);
+	if (err && err->code == HF_ERROR_NOT_FOUND && !exact && !by_dwarf) {
+		hf_error_ignore(err);
+		err = hf_error_create(HF_ERROR_UNSUPPORTED,
+				      "glibc %s in '%s' is newer than this "
+				      "tool, and its malloc looks different",
+				      version_text, module->path);
+		return hf_error_fix(err, "install libc's debug symbols "
+				    "(package libc6-dbg or glibc-debuginfo)");
+	}
+	if (err)
+		return err;
+	if (libc->anchors.empty_bins == 0)
+		return &hf_not_found; /* a symbol, but never initialised */
+
+	if (glibc->num_libcs++ == 0) {
+		struct hf_reader_info *info = &glibc->info;
+		const struct hf_anchors *anchors = &libc->anchors;
+
+		snprintf(info->version, sizeof(info->version), "%s",
+			 version_text);
+		snprintf(info->how, sizeof(info->how),
+			 "layout from %s, main_arena by %s, mp_ %s",
+			 by_dwarf ? "debug information" :
+			 exact    ? "table" : "table of an older version",
+			 anchors->arena_by_symbol ? "symbol" : "structure",
+			 !anchors->mp		  ? "not found" :
+			 anchors->mp_by_symbol	  ? "by symbol" :
+						    "by structure");
+		info->confidence = (by_dwarf || exact) && anchors->mp ?
+					   HF_CONFIDENCE_HIGH :
+				   by_dwarf || exact ? HF_CONFIDENCE_MEDIUM :
+						       HF_CONFIDENCE_LOW;
+	}
+	return NULL;
+}
+
+struct hf_error *hf_glibc_open(const struct hf_image *image,
+			       struct hf_anomalies *anomalies,
+			       const struct hf_glibc_options *options,
+			       void **ret)
+{
+	HF_AUTO_FREE struct hf_glibc *glibc = calloc(1, sizeof(*glibc));
+	struct hf_error *err, *unsupported = NULL;
+	bool has_libc = false;
+	size_t num;
+	const struct hf_module *modules = hf_image_modules(image, &num);
+
+	if (!glibc)
+		return &hf_enomem;
+	glibc->image = image;
+	glibc->anomalies = anomalies;
+	glibc->info.name = HF_GLIBC_READER;
+	for (size_t i = 0; i < num; i++)
+		has_libc |= is_libc_name(&modules[i]);
+	for (size_t i = 0; i < num && glibc->num_libcs < MAX_LIBCS; i++) {
+		/* Without a libc.so it may be part of the program. */
+		if (has_libc && !is_libc_name(&modules[i]))
+			continue;
+		err = open_libc(glibc, &modules[i], options);
+		if (err && err->code == HF_ERROR_UNSUPPORTED) {
+			hf_error_destroy(unsupported);
+			unsupported = err;
+		} else if (err && err->code == HF_ERROR_NOT_FOUND) {
+			hf_error_ignore(err);
+		} else if (err) {
+			hf_error_destroy(unsupported);
+			return err;
+		}
+	}
+	if (glibc->num_libcs == 0)
+		return unsupported ? unsupported : &hf_not_found;
+	hf_error_destroy(unsupported);
+	*ret = HF_TAKE(glibc);
+	return NULL;
+}
+
+static struct hf_error *glibc_open(const struct hf_image *image,
+				   struct hf_anomalies *anomalies, void **ret)
+{
+	static const struct hf_glibc_options all = { 0 };
+
+	return hf_glibc_open(image, anomalies, &all, ret);
+}
+
+static void glibc_info(const void *reader, struct hf_reader_info *ret)
+{
+	*ret = ((const struct hf_glibc *)reader)->info;
+}
+
+/* Blocks on their way to the sink. */
+struct report {
+	const struct hf_heap_sink *sink;
+	struct hf_block batch[4096];
+	size_t num;
+};
+
+static struct hf_error *flush(struct report *report)
+{
+	struct hf_error *err = NULL;
+
+	if (report->num)
+		err = report->sink->blocks(report->sink->arg, report->batch,
+					   report->num);
+	report->num = 0;
+	return err;
+}
+
+static struct hf_error *put(struct report *report, struct hf_area *area,
+			    uint32_t area_id, uint64_t addr,
+			    uint64_t size_bytes, enum hf_block_state state)
+{
+	switch (state) {
+	case HF_BLOCK_LIVE:
+	case HF_BLOCK_INTERNAL:
+		area->used_bytes += size_bytes;
+		break;
+	case HF_BLOCK_CACHED:
+		area->cached_bytes += size_bytes;
+		break;
+	case HF_BLOCK_FREE:
+		area->free_bytes += size_bytes;
+		break;
+	}
+	report->batch[report->num++] = (struct hf_block){
+		.addr = addr, .size_bytes = size_bytes, .area_id = area_id,
+		.state = state,
+	};
+	if (report->num < sizeof(report->batch) / sizeof(report->batch[0]))
+		return NULL;
+	return flush(report);
+}
+
+static struct hf_error *report_region(struct report *report,
+				      const struct hf_malloc_region *region,
+				      const struct hf_chunk_table *table,
+				      uint32_t first_arena,
+				      bool is_first_of_arena)
+{
+	const struct hf_heap_sink *sink = report->sink;
+	struct hf_area area = {
+		.kind = is_first_of_arena ? HF_AREA_ARENA : HF_AREA_HEAP,
+		.arena = first_arena + region->arena,
+		.start = region->start, .end = region->end,
+	};
+	uint64_t addr = region->first;
+	struct hf_error *err;
+	uint32_t id;
+
+	err = sink->area(sink->arg, &area, &id);
+	if (err)
+		return err;
+	for (size_t i = 0; i < region->num_entries; i++) {
+		size_t entry = region->first_entry + i;
+		uint64_t bytes = hf_chunk_table_size(table, entry);
+		uint64_t mem = addr + HF_CHUNK_HEADER;
+		uint64_t usable = bytes - 8;
+
+		addr += bytes;
+		switch (hf_chunk_table_state(table, entry)) {
+		case HF_CHUNK_LIVE:
+			err = put(report, &area, id, mem, usable,
+				  HF_BLOCK_LIVE);
+			break;
+		case HF_CHUNK_INTERNAL:
+			err = put(report, &area, id, mem, usable,
+				  HF_BLOCK_INTERNAL);
+			break;
+		case HF_CHUNK_CACHED:
+			err = put(report, &area, id, mem, usable,
+				  HF_BLOCK_CACHED);
+			break;
+		case HF_CHUNK_FREE:
+			err = put(report, &area, id, mem, usable,
+				  HF_BLOCK_FREE);
+			break;
+		case HF_CHUNK_TOP:
+			/* No next chunk whose prev_size it could use. */
+			usable = bytes - HF_CHUNK_HEADER;
+			area.trim_bytes = usable;
+			if (usable)
+				err = put(report, &area, id, mem, usable,
+					  HF_BLOCK_FREE);
+			break;
+		case HF_CHUNK_FENCE:
+		case HF_CHUNK_GAP:
+			break;
+		}
+		if (err)
+			return err;
+	}
+	err = flush(report);
+	if (!err)
+		sink->area_totals(sink->arg, id, &area);
+	return err;
+}
+
+static struct hf_error *report_mmapped(struct report *report,
+				       const struct hf_glibc_heap *heap,
+				       uint32_t first_arena)
+{
+	const struct hf_heap_sink *sink = report->sink;
+	uint32_t overhead = heap->layout.mmap_tail ? 8 : HF_CHUNK_HEADER;
+
+	for (size_t i = 0; i < heap->mmapped.num; i++) {
+		const struct hf_mmapped_chunk *chunk = &heap->mmapped.data[i];
+		struct hf_area area = {
+			.kind = HF_AREA_MMAP, .arena = first_arena,
+			.start = chunk->start, .end = chunk->end,
+			.used_bytes = chunk->size_bytes - overhead,
+		};
+		struct hf_block block = {
+			.addr = chunk->chunk + HF_CHUNK_HEADER,
+			.size_bytes = area.used_bytes, .state = HF_BLOCK_LIVE,
+		};
+		struct hf_error *err = sink->area(sink->arg, &area,
+						  &block.area_id);
+
+		if (!err)
+			err = sink->blocks(sink->arg, &block, 1);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct hf_error *report_heap(struct report *report,
+				    const struct hf_glibc_heap *heap,
+				    const struct hf_chunk_table *table,
+				    uint32_t first_arena)
+{
+	/* The first area of an arena is the one that holds its malloc_state;
+	 * of the main arena, the lowest. */
+	bool saw_main = false;
+
+	for (size_t i = 0; i < heap->regions.num; i++) {
+		const struct hf_malloc_region *region = &heap->regions.data[i];
+		uint64_t state = heap->arenas.data[region->arena].addr;
+		bool is_first = region->is_heap ?
+					state - region->start <
+						region->end - region->start :
+					!saw_main;
+		struct hf_error *err;
+
+		saw_main |= !region->is_heap;
+		err = report_region(report, region, table, first_arena,
+				    is_first);
+		if (err)
+			return err;
+	}
+	return report_mmapped(report, heap, first_arena);
+}
+
+/* What the main arena took from the system, against its own account. */
+static void check_main_arena(const struct hf_glibc_heap *heap)
+{
+	const struct hf_malloc_arena *arena = &heap->arenas.data[0];
+	uint64_t total = 0;
+
+	for (size_t i = 0; i < heap->regions.num; i++) {
+		const struct hf_malloc_region *region = &heap->regions.data[i];
+
+		if (region->arena != 0)
+			continue;
+		total += region->end - region->start;
+		if (arena->noncontiguous)
+			total -= region->foreign_bytes;
+	}
+	if (total != arena->system_mem)
+		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
+			       "system_mem of an arena", arena->addr,
+			       "main_arena says 0x%" PRIx64 ", found 0x%"
+			       PRIx64, arena->system_mem, total);
+}
+
+static void heap_deinit(struct hf_glibc_heap *heap)
+{
+	hf_array_deinit(&heap->arenas);
+	hf_array_deinit(&heap->regions);
+	hf_array_deinit(&heap->mmapped);
+	hf_array_deinit(&heap->extents);
+	hf_pages_destroy(heap->pages);
+}
+
+static struct hf_error *walk_regions(struct hf_glibc_heap *heap,
+				     const struct hf_progress *progress,
+				     struct hf_chunk_table *table)
+{
+	HF_AUTO(hf_chunk_walk) struct hf_chunk_walk *walk = NULL;
+	struct hf_error *err = hf_chunk_walk_create(heap, progress, &walk);
+
+	for (size_t i = 0; i < heap->regions.num && !err; i++)
+		err = hf_chunk_walk_region(walk, &heap->regions.data[i],
+					   table);
+	return err;
+}
+
+static struct hf_error *walk_libc(struct hf_glibc *glibc,
+				  const struct libc *libc,
+				  struct report *report, uint32_t *first_arena)
+{
+	__attribute__((cleanup(heap_deinit))) struct hf_glibc_heap heap = {
+		.image = glibc->image, .module = libc->module,
+		.anomalies = report->sink->anomalies, .layout = libc->layout,
+		.main_arena = libc->anchors.main_arena,
+		.parameters.addr = libc->anchors.mp,
+	};
+	__attribute__((cleanup(hf_chunk_table_deinit)))
+	struct hf_chunk_table table = { 0 };
+	struct hf_error *err = hf_pages_create(glibc->image, &heap.pages);
+
+	if (!err)
+		err = hf_extents_find(&heap);
+	if (err)
+		return err;
+	hf_parameters_read(&heap);
+	err = hf_arenas_read(&heap);
+	if (!err)
+		err = hf_regions_find(&heap);
+	if (err)
+		return err;
+	hf_regions_sort(&heap);
+	err = hf_mappings_scan(&heap);
+	if (!err)
+		err = walk_regions(&heap, report->sink->progress, &table);
+	if (err)
+		return err;
+	check_main_arena(&heap);
+	err = hf_caches_mark(&heap, &table);
+	if (!err)
+		err = hf_bins_check(&heap, &table);
+	if (!err)
+		err = report_heap(report, &heap, &table, *first_arena);
+	*first_arena += heap.arenas.num;
+	return err;
+}
+
+static struct hf_error *glibc_walk(void *reader,
+				   const struct hf_heap_sink *sink)
+{
+	struct hf_glibc *glibc = reader;
+	HF_AUTO_FREE struct report *report = calloc(1, sizeof(*report));
+	struct hf_error *err = NULL;
+	uint32_t first_arena = 0;
+
+	if (!report)
+		return &hf_enomem;
+	report->sink = sink;
+	for (size_t i = 0; i < glibc->num_libcs && !err; i++)
+		err = walk_libc(glibc, &glibc->libcs[i], report,
+				&first_arena);
+	return err;
+}
+
+const struct hf_heap_reader_ops hf_glibc_reader = {
+	.name = HF_GLIBC_READER,
+	.open = glibc_open,
+	.info = glibc_info,
+	.walk = glibc_walk,
+	.close = glibc_close,
+};

@@ -1,0 +1,211 @@
+/* Malloc layout: the table of versions, and the version text in libc.
+ * SPDX-License-Identifier: MIT */
+#include "indexer/glibc/malloc_layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Read from malloc/malloc.c and malloc/arena.c of each release from glibc-2.17
+ * to glibc-2.42, and of master at 2.42.9000 (January 2026, just before 2.43).
+ *
+ * struct malloc_state      2.17   2.23   2.27   2.43
+ *   mutex, flags              0      0      0      0
+ *   have_fastchunks           -      -      8      -
+ *   fastbinsY[10]             8      8     16      -
+ *   top                      88     88     96      8
+ *   last_remainder           96     96    104     16
+ *   bins[254]               104    104    112     24
+ *   binmap[4]              2136   2136   2144   2056
+ *   next                   2152   2152   2160   2072
+ *   next_free              2160   2160   2168   2080
+ *   attached_threads          -   2168   2176   2088
+ *   system_mem             2168   2176   2184   2096
+ *   max_system_mem         2176   2184   2192   2104
+ *   (size)                 2184   2192   2200   2112
+ *
+ * struct malloc_par        2.17   2.24   2.26   2.35   2.43
+ *   trim_threshold .. arena_max at 0 .. 32 in all
+ *   thp_mode                  -      -      -      -     40
+ *   thp_pagesize              -      -      -     40     48
+ *   hp_pagesize               -      -      -     48     56
+ *   hp_flags                  -      -      -     56     64
+ *   n_mmaps                  40     40     40     60     68
+ *   n_mmaps_max, max_n_mmaps, no_dyn_threshold: ints that follow
+ *   mmapped_mem              56     56     56     80     88
+ *   max_mmapped_mem          64     64     64     88     96
+ *   max_total_mem            72      -      -      -      -
+ *   sbrk_base                80     72     72     96    104
+ *   tcache_bins               -      -     80    104    112
+ *   tcache_max_bytes          -      -     88    112    120
+ *   tcache_count              -      -     96    120    128
+ *   (size)                   88     80    112    136    144
+ *
+ * struct _heap_info: ar_ptr 0, prev 8, size 16, mprotect_size 24; 2.35 adds
+ * pagesize 32 and padding: 32 bytes, then 48.
+ *
+ * struct tcache_perthread_struct
+ *   2.26  char counts[64], tcache_entry *entries[64]           576 bytes
+ *   2.30  uint16_t counts[64], tcache_entry *entries[64]       640
+ *   2.42  uint16_t num_slots[76], tcache_entry *entries[76]    760
+ */
+#define STATE_217                                                             \
+	.state_bytes = 2184, .flags = 4, .fastbins = 8, .num_fastbins = 10,   \
+	.top = 88, .bins = 104, .next = 2152, .system_mem = 2168
+#define STATE_223                                                             \
+	.state_bytes = 2192, .flags = 4, .fastbins = 8, .num_fastbins = 10,   \
+	.top = 88, .bins = 104, .next = 2152, .system_mem = 2176
+#define STATE_227                                                             \
+	.state_bytes = 2200, .flags = 4, .fastbins = 16, .num_fastbins = 10,  \
+	.top = 96, .bins = 112, .next = 2160, .system_mem = 2184
+#define STATE_243                                                             \
+	.state_bytes = 2112, .flags = 4, .fastbins = HF_NO_OFFSET,            \
+	.num_fastbins = 0, .top = 8, .bins = 24, .next = 2072,                \
+	.system_mem = 2096
+
+#define PAR_217                                                               \
+	.par_bytes = 88, .hp_pagesize = HF_NO_OFFSET, .n_mmaps = 40,          \
+	.mmapped_mem = 56, .sbrk_base = 80, .tcache_bins = HF_NO_OFFSET,      \
+	.tcache_count = HF_NO_OFFSET
+#define PAR_224                                                               \
+	.par_bytes = 80, .hp_pagesize = HF_NO_OFFSET, .n_mmaps = 40,          \
+	.mmapped_mem = 56, .sbrk_base = 72, .tcache_bins = HF_NO_OFFSET,      \
+	.tcache_count = HF_NO_OFFSET
+#define PAR_226                                                               \
+	.par_bytes = 112, .hp_pagesize = HF_NO_OFFSET, .n_mmaps = 40,         \
+	.mmapped_mem = 56, .sbrk_base = 72, .tcache_bins = 80,                \
+	.tcache_count = 96
+#define PAR_235                                                               \
+	.par_bytes = 136, .hp_pagesize = 48, .n_mmaps = 60,                   \
+	.mmapped_mem = 80, .sbrk_base = 96, .tcache_bins = 104,               \
+	.tcache_count = 120
+#define PAR_243                                                               \
+	.par_bytes = 144, .hp_pagesize = 56, .n_mmaps = 68,                   \
+	.mmapped_mem = 88, .sbrk_base = 104, .tcache_bins = 112,              \
+	.tcache_count = 128
+
+#define TCACHE_226                                                            \
+	.tcache = HF_TCACHE_COUNTS, .tcache_bytes = 576,                      \
+	.tcache_count_bytes = 1, .tcache_entries = 64, .tcache_num = 64
+#define TCACHE_230                                                            \
+	.tcache = HF_TCACHE_COUNTS, .tcache_bytes = 640,                      \
+	.tcache_count_bytes = 2, .tcache_entries = 128, .tcache_num = 64
+#define TCACHE_242                                                            \
+	.tcache = HF_TCACHE_SLOTS, .tcache_bytes = 760,                       \
+	.tcache_count_bytes = 2, .tcache_entries = 152, .tcache_num = 76
+
+/* Each row is valid from its version up to the next row's. */
+static const struct hf_malloc_layout layouts[] = {
+	{ .version = 217, STATE_217, PAR_217, .heap_info_bytes = 32 },
+	{ .version = 223, STATE_223, PAR_217, .heap_info_bytes = 32 },
+	{ .version = 224, STATE_223, PAR_224, .heap_info_bytes = 32 },
+	{ .version = 226, STATE_223, PAR_226, .heap_info_bytes = 32,
+	  TCACHE_226 },
+	{ .version = 227, STATE_227, PAR_226, .heap_info_bytes = 32,
+	  TCACHE_226 },
+	{ .version = 230, STATE_227, PAR_226, .heap_info_bytes = 32,
+	  TCACHE_230 },
+	{ .version = 232, STATE_227, PAR_226, .heap_info_bytes = 32,
+	  TCACHE_230, .safe_linking = true },
+	{ .version = 235, STATE_227, PAR_235, .heap_info_bytes = 48,
+	  TCACHE_230, .safe_linking = true },
+	{ .version = 242, STATE_227, PAR_235, .heap_info_bytes = 48,
+	  TCACHE_242, .safe_linking = true },
+	/* 2.43: no fastbins; a mapping has 16 bytes after its chunk, so that
+	 * the usable size is size - 8 as for any other chunk. */
+	{ .version = 243, STATE_243, PAR_243, .heap_info_bytes = 48,
+	  TCACHE_242, .safe_linking = true, .mmap_tail = 16 },
+};
+
+enum { NEWEST_KNOWN = 243 };
+
+const struct hf_malloc_layout *hf_malloc_layout_find(uint32_t version,
+						     bool *exact_ret)
+{
+	const struct hf_malloc_layout *found = NULL;
+
+	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+		if (layouts[i].version <= version)
+			found = &layouts[i];
+	}
+	if (exact_ret)
+		*exact_ret = found && version <= NEWEST_KNOWN;
+	return found;
+}
+
+/* "... release version 2.36." -> 236 and "2.36". */
+static bool parse_version(const char *text, uint32_t *version_ret,
+			  char *text_ret, size_t size)
+{
+	static const char before[] = "release version ";
+	const char *at = strstr(text, before);
+	unsigned int major, minor, patch;
+	int num;
+
+	if (!at)
+		return false;
+	num = sscanf(at + sizeof(before) - 1, "%2u.%3u.%5u", &major, &minor,
+		     &patch);
+	if (num < 2 || major != 2)
+		return false;
+	*version_ret = major * 100 + minor;
+	if (num == 3 && patch >= 9000) /* development towards the next one */
+		(*version_ret)++;
+	if (text_ret)
+		snprintf(text_ret, size, "%u.%u", major, minor);
+	return true;
+}
+
+enum {
+	SEARCH_PIECE = 256 * 1024,
+	SEARCH_OVERLAP = 256,            /* the whole text fits into it */
+	SEARCH_LIMIT = 256 * 1024 * 1024 /* of one module */
+};
+
+struct hf_error *hf_malloc_version_find(const struct hf_image *image,
+					const struct hf_module *module,
+					uint32_t *version_ret, char *text_ret,
+					size_t size)
+{
+	static const char needle[] = "GNU C Library";
+	HF_AUTO_FREE char *piece = malloc(SEARCH_PIECE + 1);
+	size_t num, searched = 0;
+	const struct hf_segment *segments = hf_image_segments(image, &num);
+	const struct hf_module *modules = hf_image_modules(image, &(size_t){ 0 });
+
+	if (!piece)
+		return &hf_enomem;
+	for (size_t i = 0; i < num; i++) {
+		const struct hf_segment *segment = &segments[i];
+		uint64_t addr = segment->start;
+
+		if (segment->module_id == HF_NO_MODULE ||
+		    &modules[segment->module_id] != module ||
+		    segment->kind == HF_SEGMENT_SPECIAL ||
+		    (segment->prot & 2 /* PROT_WRITE */))
+			continue;
+		while (addr < segment->end && searched < SEARCH_LIMIT) {
+			size_t want = SEARCH_PIECE, got;
+			const char *at = piece;
+
+			if (segment->end - addr < want)
+				want = segment->end - addr;
+			got = hf_image_read_some(image, addr, piece, want);
+			piece[got] = '\0';
+			while ((at = memmem(at, piece + got - at, needle,
+					    sizeof(needle) - 1))) {
+				if (parse_version(at, version_ret, text_ret,
+						  size))
+					return NULL;
+				at++;
+			}
+			searched += want;
+			if (got < want) /* a hole: on with the next page */
+				addr = (addr + got + 4096) & ~UINT64_C(4095);
+			else if (want == SEARCH_PIECE)
+				addr += want - SEARCH_OVERLAP;
+			else
+				break;
+		}
+	}
+	return &hf_not_found;
+}

@@ -1,0 +1,114 @@
+/* Malloc layout: where glibc's malloc keeps what, for each version.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_INDEXER_GLIBC_MALLOC_LAYOUT_H
+#define HF_INDEXER_GLIBC_MALLOC_LAYOUT_H
+
+#include "coredump/image.h"
+
+/* All offsets in bytes; HF_NO_OFFSET where this version has no such field. */
+enum { HF_NO_OFFSET = 0xffffffff };
+
+/* What is the same in every version on x86-64. */
+enum {
+	HF_CHUNK_ALIGN = 16,
+	HF_CHUNK_HEADER = 16,   /* prev_size and size, before the user's bytes */
+	HF_CHUNK_MIN = 32,
+	HF_MALLOC_NUM_BINS = 127,
+	HF_MALLOC_MAX_FASTBINS = 10,
+	HF_TCACHE_MAX_BINS = 76,
+	HF_TCACHE_SMALL_BINS = 64,
+};
+
+enum hf_tcache_kind {
+	HF_TCACHE_NONE,   /* before 2.26 */
+	HF_TCACHE_COUNTS, /* 2.26 .. 2.41: counts[i] entries in list i */
+	HF_TCACHE_SLOTS,  /* 2.42: num_slots[i] more fit into list i */
+};
+
+struct hf_malloc_layout {
+	uint32_t version; /* 2.36 is 236; of the row of the table */
+
+	/* struct malloc_state: an arena. The mutex is at 0. */
+	uint32_t state_bytes;
+	uint32_t flags;           /* bit 1: not contiguous */
+	uint32_t fastbins;        /* HF_NO_OFFSET: it has none */
+	uint32_t num_fastbins;
+	uint32_t top;
+	uint32_t bins;            /* bin i (1..126): fd at 16 * (i - 1) */
+	uint32_t next;
+	uint32_t system_mem;
+
+	/* struct malloc_par: mp_ */
+	uint32_t par_bytes;
+	uint32_t hp_pagesize;     /* or HF_NO_OFFSET */
+	uint32_t n_mmaps;         /* int; n_mmaps_max and max_n_mmaps follow */
+	uint32_t mmapped_mem;     /* max_mmapped_mem follows */
+	uint32_t sbrk_base;
+	uint32_t tcache_bins;     /* or HF_NO_OFFSET */
+	uint32_t tcache_count;    /* or HF_NO_OFFSET */
+
+	/* struct _heap_info: ar_ptr, prev, size at 0, 8, 16 */
+	uint32_t heap_info_bytes;
+
+	/* struct tcache_perthread_struct: counts or num_slots at 0 */
+	enum hf_tcache_kind tcache;
+	uint32_t tcache_bytes;
+	uint32_t tcache_count_bytes; /* of one count: 1 or 2 */
+	uint32_t tcache_entries;
+	uint32_t tcache_num;         /* lists */
+
+	bool safe_linking;        /* next pointers are xored with their place */
+	uint32_t mmap_tail;       /* bytes of a mapping after its chunk's end */
+};
+
+/**
+ * The row for a version, e.g. 236.
+ *
+ * @param exact_ret false: the version is newer than the table, this is the
+ * newest row. May be NULL.
+ * @return NULL for versions before 2.17.
+ */
+const struct hf_malloc_layout *hf_malloc_layout_find(uint32_t version,
+						     bool *exact_ret);
+
+/**
+ * Find "GNU C Library ... release version X.YY" in the read-only segments of
+ * a module.
+ *
+ * @param version_ret 236 for 2.36; a development version X.YY.9000 counts as
+ * the next one.
+ * @param text_ret "2.36", at most size bytes. May be NULL.
+ * @return NULL, or NOT_FOUND.
+ */
+struct hf_error *hf_malloc_version_find(const struct hf_image *image,
+					const struct hf_module *module,
+					uint32_t *version_ret, char *text_ret,
+					size_t size) HF_MUST_CHECK;
+
+/**
+ * Replace everything in *layout that the debug information of libc tells: from
+ * the module's own file, else from the separate debug file for its build id.
+ * What DWARF does not say (safe linking, mmap_tail) stays.
+ *
+ * @return NULL; NOT_FOUND when there is no debug information of malloc.c, or
+ * BAD_DATA when it lacks a field; *layout is unchanged then.
+ */
+struct hf_error *hf_malloc_layout_from_dwarf(const struct hf_image *image,
+					     const struct hf_module *module,
+					     struct hf_malloc_layout *layout)
+	HF_MUST_CHECK;
+
+/** As above, from one ELF file with debug information. */
+struct hf_error *
+hf_malloc_layout_from_file(int fd, struct hf_malloc_layout *layout)
+	HF_MUST_CHECK;
+
+/** Bytes of the chunk that holds a tcache_perthread_struct. */
+static inline uint64_t
+hf_tcache_chunk_bytes(const struct hf_malloc_layout *layout)
+{
+	return (layout->tcache_bytes + 8 + HF_CHUNK_ALIGN - 1) &
+	       ~(uint64_t)(HF_CHUNK_ALIGN - 1);
+}
+
+#endif

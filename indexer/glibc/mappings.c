@@ -1,0 +1,351 @@
+/* Mappings: find mmapped chunks and segments by what they look like.
+ * SPDX-License-Identifier: MIT */
+#include "indexer/glibc/mappings.h"
+
+#include <inttypes.h>
+
+#include "indexer/glibc/arenas.h"
+#include "indexer/glibc/chunks.h"
+
+/* A chunk with its own mapping (glibc 2.17 .. 2.42, sysmalloc_mmap):
+ *
+ *   mapping -> +0  prev_size = 0
+ *              +8  size | M       size: that of the mapping
+ *             +16  user's data, size - 16 bytes
+ *
+ * memalign() leaves that header and writes another one further on, so that the
+ * data behind it are aligned; the bytes in between are lost:
+ *
+ *   mapping -> +0  0, size | M             as above, now stale
+ *           +lead  prev_size = lead
+ *         +lead+8  (size - lead) | M
+ *        +lead+16  user's data, aligned
+ *
+ * realloc() may move and resize the mapping; then the stale header keeps the
+ * old size. From 2.43 on, the mapping is 16 bytes longer than lead + size,
+ * and bit 0 of prev_size says that it has huge pages.
+ *
+ * mp_.n_mmaps and mp_.mmapped_mem count them: once both agree, the search is
+ * over. Neighbouring mappings may be merged by the kernel, so it goes on behind
+ * each hit; first from the starts of mappings only, then from every page.
+ */
+
+enum {
+	PREV_INUSE = 1,
+	IS_MMAPPED = 2,
+	SIZE_FLAGS = 7,
+	PAGE = 4096,
+};
+
+struct scan {
+	struct hf_glibc_heap *heap;
+	uint64_t found_bytes;
+	uint64_t segment_bytes; /* of the main arena, in regions */
+};
+
+static bool mmaps_complete(const struct scan *scan)
+{
+	const struct hf_glibc_heap *heap = scan->heap;
+
+	return heap->parameters.addr &&
+	       heap->mmapped.num == heap->parameters.n_mmaps &&
+	       scan->found_bytes == heap->parameters.mmapped_mem;
+}
+
+static bool segments_complete(const struct scan *scan)
+{
+	const struct hf_malloc_arena *main_arena = &scan->heap->arenas.data[0];
+
+	return !main_arena->noncontiguous ||
+	       scan->segment_bytes >= main_arena->system_mem;
+}
+
+static bool scan_complete(const struct scan *scan)
+{
+	return mmaps_complete(scan) && segments_complete(scan);
+}
+
+/* Is there a chunk `lead` bytes into the mapping at start, ending with a page?
+ * @return the end of the mapping, or 0. */
+static uint64_t mmapped_end(const struct hf_glibc_heap *heap, uint64_t start,
+			    uint64_t lead, uint64_t limit,
+			    uint64_t *size_ret)
+{
+	uint64_t header[2], size, total, end;
+
+	if (!hf_pages_peek(heap->pages, start + lead, header, sizeof(header)))
+		return 0;
+	if (heap->layout.mmap_tail)
+		header[0] &= ~UINT64_C(1);
+	size = header[1] & ~(uint64_t)SIZE_FLAGS;
+	if ((header[1] & SIZE_FLAGS) != IS_MMAPPED || header[0] != lead ||
+	    size % HF_CHUNK_ALIGN != 0 || size < HF_CHUNK_MIN ||
+	    __builtin_add_overflow(size, lead + heap->layout.mmap_tail,
+				   &total) ||
+	    total % PAGE != 0 || __builtin_add_overflow(start, total, &end) ||
+	    end > limit)
+		return 0;
+	*size_ret = size;
+	return end;
+}
+
+/* The chunk in the mapping at start, which may be an aligned one. */
+static bool find_mmapped(const struct hf_glibc_heap *heap, uint64_t start,
+			 uint64_t limit, struct hf_mmapped_chunk *ret)
+{
+	uint64_t size = 0, end = mmapped_end(heap, start, 0, limit, &size);
+	uint64_t mem = start + HF_CHUNK_HEADER, last = 0;
+	uint64_t header[2];
+
+	ret->start = start;
+	ret->end = end;
+	ret->chunk = start;
+	ret->size_bytes = size;
+	/* The header at the start says M in every case. */
+	if (!end && (!hf_pages_peek(heap->pages, start, header,
+				    sizeof(header)) ||
+		     (header[1] & SIZE_FLAGS) != IS_MMAPPED ||
+		     (header[0] & ~UINT64_C(1)) != 0))
+		return false;
+	/* Where memalign could have put another one, alignment by alignment.
+	 * The smallest lead first: user's data can only look like a header
+	 * behind the real one. */
+	for (uint64_t align = HF_CHUNK_MIN; align && align < limit - start;
+	     align *= 2) {
+		uint64_t aligned = (mem + align - 1) & ~(align - 1);
+		uint64_t chunk = aligned - HF_CHUNK_HEADER, aligned_end;
+
+		if (aligned < mem)
+			break;
+		if (chunk - start < HF_CHUNK_MIN && !heap->layout.mmap_tail)
+			chunk += align;
+		if (chunk == start || chunk == last || chunk >= limit)
+			continue;
+		last = chunk;
+		aligned_end = mmapped_end(heap, start, chunk - start, limit,
+					  &size);
+		if (!aligned_end)
+			continue;
+		ret->end = aligned_end;
+		ret->chunk = chunk;
+		ret->size_bytes = size;
+		return true;
+	}
+	return end != 0;
+}
+
+/* A segment of the main arena: from its first chunk to fenceposts or top. */
+static uint64_t find_segment(const struct hf_glibc_heap *heap, uint64_t start,
+			     uint64_t limit)
+{
+	const struct hf_malloc_arena *arena = &heap->arenas.data[0];
+	struct hf_chain chain = { limit, arena->top, false };
+	uint64_t header[2], end;
+
+	if (!arena->noncontiguous ||
+	    !hf_pages_peek(heap->pages, start, header, sizeof(header)) ||
+	    header[0] != 0 || (header[1] & SIZE_FLAGS) != PREV_INUSE)
+		return 0;
+	end = hf_chain_end(heap, &chain, start);
+	return end % PAGE == 0 ? end : 0;
+}
+
+/* What begins at this page, if anything. @return its end, or 0. */
+static struct hf_error *look_at(struct scan *scan, uint64_t start,
+				uint64_t limit, uint64_t *end_ret)
+{
+	struct hf_glibc_heap *heap = scan->heap;
+	struct hf_mmapped_chunk chunk;
+	uint64_t end;
+
+	*end_ret = 0;
+	if (!mmaps_complete(scan) && find_mmapped(heap, start, limit, &chunk)) {
+		*end_ret = chunk.end;
+		scan->found_bytes += chunk.end - chunk.start;
+		return hf_array_append(&heap->mmapped, chunk);
+	}
+	if (!segments_complete(scan) &&
+	    (end = find_segment(heap, start, limit)) != 0) {
+		const struct hf_malloc_arena *arena = &heap->arenas.data[0];
+		struct hf_malloc_region region = {
+			.arena = 0, .start = start, .first = start, .end = end,
+		};
+
+		if (arena->top - start < end - start)
+			region.top = arena->top;
+		*end_ret = end;
+		scan->segment_bytes += end - start;
+		return hf_array_append(&heap->regions, region);
+	}
+	return NULL;
+}
+
+/* Whatever is known already: [start, end) of the next one at or after addr. */
+static bool next_known(const struct hf_glibc_heap *heap, size_t num_regions,
+		       size_t num_mmapped, uint64_t addr, struct hf_range *ret)
+{
+	size_t low = 0, high = num_regions;
+	bool found = false;
+
+	/* Both arrays are sorted and disjoint up to these numbers. */
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (heap->regions.data[mid].end > addr)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	if (low < num_regions) {
+		ret->start = heap->regions.data[low].start;
+		ret->end = heap->regions.data[low].end;
+		found = true;
+	}
+	low = 0;
+	high = num_mmapped;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (heap->mmapped.data[mid].end > addr)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	if (low < num_mmapped &&
+	    (!found || heap->mmapped.data[low].start < ret->start)) {
+		ret->start = heap->mmapped.data[low].start;
+		ret->end = heap->mmapped.data[low].end;
+		found = true;
+	}
+	return found;
+}
+
+/* Free memory of an extent, [addr, limit): hits in a row from its start. */
+static struct hf_error *scan_starts(struct scan *scan, uint64_t addr,
+				    uint64_t limit)
+{
+	uint64_t end = 1;
+
+	while (addr < limit && end && !scan_complete(scan)) {
+		struct hf_error *err = look_at(scan, addr, limit, &end);
+
+		if (err)
+			return err;
+		addr = end;
+	}
+	return NULL;
+}
+
+/* The same, at every page that is there. */
+static struct hf_error *scan_pages(struct scan *scan, uint64_t addr,
+				   uint64_t limit)
+{
+	size_t num, low = 0, high;
+	const struct hf_range *resident = hf_image_resident(scan->heap->image,
+							    &num);
+
+	high = num;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (resident[mid].end > addr)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	while (addr < limit && low < num && !scan_complete(scan)) {
+		struct hf_error *err;
+		uint64_t end;
+
+		if (addr < resident[low].start)
+			addr = (resident[low].start + PAGE - 1) &
+			       ~(uint64_t)(PAGE - 1);
+		if (addr >= resident[low].end) {
+			low++;
+			continue;
+		}
+		if (addr >= limit)
+			break;
+		err = look_at(scan, addr, limit, &end);
+		if (err)
+			return err;
+		addr = end ? end : addr + PAGE;
+	}
+	return NULL;
+}
+
+static int compare_mmapped(const void *a, const void *b)
+{
+	const struct hf_mmapped_chunk *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* One pass over all free memory of all extents. */
+static struct hf_error *scan_extents(struct scan *scan,
+				     struct hf_error *(*scan_free)(
+					     struct scan *scan, uint64_t addr,
+					     uint64_t limit))
+{
+	struct hf_glibc_heap *heap = scan->heap;
+	size_t num_regions = heap->regions.num;
+	size_t num_mmapped = heap->mmapped.num;
+
+	for (size_t i = 0; i < heap->extents.num; i++) {
+		const struct hf_range *extent = &heap->extents.data[i];
+		uint64_t addr = extent->start;
+
+		while (addr < extent->end) {
+			struct hf_range known;
+			uint64_t limit = extent->end;
+			struct hf_error *err;
+
+			if (!next_known(heap, num_regions, num_mmapped, addr,
+					&known) ||
+			    known.start >= extent->end)
+				known.start = known.end = extent->end;
+			if (known.start > addr) {
+				limit = known.start;
+				err = scan_free(scan, addr, limit);
+				if (err)
+					return err;
+			}
+			addr = known.end;
+		}
+	}
+	if (heap->mmapped.num)
+		qsort(heap->mmapped.data, heap->mmapped.num,
+		      sizeof(heap->mmapped.data[0]), compare_mmapped);
+	hf_regions_sort(heap);
+	return NULL;
+}
+
+struct hf_error *hf_mappings_scan(struct hf_glibc_heap *heap)
+{
+	struct scan scan = { .heap = heap };
+	const struct hf_malloc_parameters *parameters = &heap->parameters;
+	struct hf_error *err = NULL;
+
+	if (heap->arenas.num == 0)
+		return NULL;
+	for (size_t i = 0; i < heap->regions.num; i++) {
+		if (heap->regions.data[i].arena == 0 &&
+		    !heap->regions.data[i].open_end)
+			scan.segment_bytes += heap->regions.data[i].end -
+					      heap->regions.data[i].start;
+	}
+	if (!scan_complete(&scan))
+		err = scan_extents(&scan, scan_starts);
+	if (!err && !scan_complete(&scan))
+		err = scan_extents(&scan, scan_pages);
+	if (err)
+		return err;
+	if (parameters->addr && !mmaps_complete(&scan))
+		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
+			       "mmapped chunks", parameters->addr,
+			       "found %zu (0x%" PRIx64 " bytes), mp_ says %"
+			       PRIu64 " (0x%" PRIx64 ")", heap->mmapped.num,
+			       scan.found_bytes, parameters->n_mmaps,
+			       parameters->mmapped_mem);
+	return NULL;
+}
