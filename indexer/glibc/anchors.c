@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "coredump/symbols.h"
+#include "indexer/glibc/pages.h"
 #include "util/array.h"
 
 /* Debian's libc has no .symtab, and both variables are static: without the
@@ -14,10 +15,11 @@
  *
  *   main_arena  has 126 bins, each a circular list with its header in the
  *               array itself: an empty bin i has fd = bk = address of the
- *               header, which is 16 bytes before the bin's own fd. Nothing
- *               else in libc looks like that, but the pattern half matches
- *               when shifted by 16 * k: the address with the most empty bins
- *               wins, not the first one over a threshold.
+ *               header, which is 16 bytes before the bin's own fd. Of other
+ *               bins, the first and last chunk point back to the header. All
+ *               of that still holds for most bins when the address is wrong
+ *               by 16 * k: the one where it holds for the most bins wins, not
+ *               the first one over a threshold.
  *   mp_         has sbrk_base, which points to the heap, and counters that
  *               limit each other.
  */
@@ -111,21 +113,50 @@ static bool is_mapped(const struct hf_image *image, uint64_t addr)
 	return hf_image_find_segment(image, addr) != NULL;
 }
 
-/* Every bin's links point somewhere, and so do top and next. */
+/* Bins that are empty, or whose first and last chunks point back to them. */
+static uint32_t count_good_bins(struct hf_pages *pages,
+				const struct hf_malloc_layout *layout,
+				const uint64_t *state, uint64_t addr)
+{
+	uint32_t num = 0;
+
+	for (uint32_t i = 0; i < HF_MALLOC_NUM_BINS - 1; i++) {
+		const uint64_t *bin = state + layout->bins / 8 + 2 * i;
+		uint64_t header = addr + layout->bins + 16 * i - 16;
+		uint64_t first_bk, last_fd;
+
+		if (bin[0] == header && bin[1] == header)
+			num++;
+		else if (hf_pages_peek_u64(pages, bin[0] + 24, &first_bk) &&
+			 hf_pages_peek_u64(pages, bin[1] + 16, &last_fd) &&
+			 first_bk == header && last_fd == header)
+			num++;
+	}
+	return num;
+}
+
+/* What else must be so: top and next point somewhere, a lock and flags are
+ * small numbers. */
 static bool is_arena(const struct hf_image *image,
 		     const struct hf_malloc_layout *layout,
 		     const uint64_t *state)
 {
-	return is_mapped(image, state[layout->top / 8]) &&
+	uint32_t lock, flags;
+
+	memcpy(&lock, state, 4);
+	memcpy(&flags, (const uint8_t *)state + layout->flags, 4);
+	return lock <= 2 && flags < 8 &&
+	       is_mapped(image, state[layout->top / 8]) &&
 	       is_mapped(image, state[layout->next / 8]) &&
 	       state[layout->next / 8] % 8 == 0;
 }
 
-static void find_arena(const struct hf_image *image,
+static void find_arena(const struct hf_image *image, struct hf_pages *pages,
 		       const struct hf_malloc_layout *layout,
 		       const data_array *array, struct hf_anchors *ret)
 {
-	ret->empty_bins = 0;
+	uint32_t best = 0;
+
 	for (size_t i = 0; i < array->num; i++) {
 		const struct data *data = &array->data[i];
 		size_t state_words = layout->state_bytes / 8;
@@ -135,18 +166,21 @@ static void find_arena(const struct hf_image *image,
 		for (size_t w = 0; w + state_words <= data->num_words; w++) {
 			const uint64_t *state = data->words + w;
 			uint64_t addr = data->addr + 8 * w;
-			uint32_t empty;
+			uint32_t empty, good;
 
-			/* The last bin holds chunks of 512 KiB and more; the
-			 * first two tests let nearly nothing through. */
+			/* The last bin holds chunks of 512 KiB and more; this
+			 * test lets nearly nothing through. */
 			if (state[last_bin] - addr > layout->state_bytes &&
 			    !is_mapped(image, state[last_bin]))
 				continue;
 			empty = count_empty_bins(layout, state, addr);
-			if (empty < MIN_EMPTY_BINS || empty <= ret->empty_bins)
+			if (empty < MIN_EMPTY_BINS ||
+			    !is_arena(image, layout, state))
 				continue;
-			if (!is_arena(image, layout, state))
+			good = count_good_bins(pages, layout, state, addr);
+			if (good <= best)
 				continue;
+			best = good;
 			ret->empty_bins = empty;
 			ret->main_arena = addr;
 		}
@@ -265,6 +299,7 @@ struct hf_error *hf_anchors_find(const struct hf_image *image,
 				 bool use_symbols, struct hf_anchors *ret)
 {
 	__attribute__((cleanup(data_array_deinit))) data_array array = { 0 };
+	HF_AUTO(hf_pages) struct hf_pages *pages = NULL;
 	struct hf_anchors anchors = { 0 };
 	struct hf_error *err;
 
@@ -277,8 +312,11 @@ struct hf_error *hf_anchors_find(const struct hf_image *image,
 		err = read_data(image, module, &array);
 		if (err)
 			return err;
+		err = hf_pages_create(image, &pages);
+		if (err)
+			return err;
 		if (!anchors.main_arena)
-			find_arena(image, layout, &array, &anchors);
+			find_arena(image, pages, layout, &array, &anchors);
 		if (!anchors.mp)
 			find_mp(image, layout, &array, &anchors);
 	}
