@@ -25,7 +25,8 @@
  */
 
 enum {
-	MIN_EMPTY_BINS = 20,
+	MIN_EMPTY_BINS = 4,
+	MIN_GOOD_BINS = 100, /* of 126; damage may have spoilt some */
 	MAX_DATA = 64 * 1024 * 1024, /* writable data of a module looked at */
 };
 
@@ -155,7 +156,7 @@ static void find_arena(const struct hf_image *image, struct hf_pages *pages,
 		       const struct hf_malloc_layout *layout,
 		       const data_array *array, struct hf_anchors *ret)
 {
-	uint32_t best = 0;
+	uint32_t best = MIN_GOOD_BINS - 1;
 
 	for (size_t i = 0; i < array->num; i++) {
 		const struct data *data = &array->data[i];

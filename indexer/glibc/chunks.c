@@ -55,7 +55,6 @@ enum {
 struct hf_chunk_walk {
 	const struct hf_glibc_heap *heap; /* borrowed */
 	const struct hf_progress *progress;
-	uint64_t tcache_chunk_bytes;      /* 0: no tcache */
 	uint64_t done_bytes;              /* for progress */
 	/* The piece of the region that is being looked at: */
 	uint64_t buf_addr, limit;
@@ -82,8 +81,6 @@ struct hf_error *hf_chunk_walk_create(const struct hf_glibc_heap *heap,
 		return &hf_enomem;
 	walk->heap = heap;
 	walk->progress = progress;
-	if (heap->layout.tcache != HF_TCACHE_NONE)
-		walk->tcache_chunk_bytes = hf_tcache_chunk_bytes(&heap->layout);
 	*ret = HF_TAKE(walk);
 	return NULL;
 }
@@ -336,7 +333,7 @@ static struct hf_error *append_chunk(struct hf_chunk_walk *walk,
 	struct hf_error *err;
 	bool is_tcache = false;
 
-	if (size == walk->tcache_chunk_bytes) {
+	if (hf_is_tcache_chunk(&walk->heap->layout, size)) {
 		chunk = view(walk, addr, size);
 		is_tcache = chunk && looks_like_tcache(&walk->heap->layout,
 						       chunk + 2);

@@ -170,7 +170,7 @@ static bool read_tcache(const struct hf_glibc_heap *heap, uint64_t addr,
 	if (addr % HF_CHUNK_ALIGN != 0 || addr < HF_CHUNK_HEADER ||
 	    layout->tcache_bytes > sizeof(words) ||
 	    !hf_pages_peek_u64(heap->pages, addr - 8, &size) ||
-	    (size & ~(uint64_t)SIZE_FLAGS) != hf_tcache_chunk_bytes(layout) ||
+	    !hf_is_tcache_chunk(layout, size & ~(uint64_t)SIZE_FLAGS) ||
 	    !hf_pages_peek(heap->pages, addr, words, layout->tcache_bytes))
 		return false;
 	memset(ret, 0, sizeof(*ret));

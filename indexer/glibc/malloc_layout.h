@@ -103,12 +103,22 @@ struct hf_error *
 hf_malloc_layout_from_file(int fd, struct hf_malloc_layout *layout)
 	HF_MUST_CHECK;
 
-/** Bytes of the chunk that holds a tcache_perthread_struct. */
+/** Bytes of the chunk that holds a tcache_perthread_struct; 16 more when the
+ * rest of the free chunk it was cut from would have been too small. */
 static inline uint64_t
 hf_tcache_chunk_bytes(const struct hf_malloc_layout *layout)
 {
 	return (layout->tcache_bytes + 8 + HF_CHUNK_ALIGN - 1) &
 	       ~(uint64_t)(HF_CHUNK_ALIGN - 1);
+}
+
+static inline bool hf_is_tcache_chunk(const struct hf_malloc_layout *layout,
+				      uint64_t chunk_bytes)
+{
+	uint64_t bytes = hf_tcache_chunk_bytes(layout);
+
+	return layout->tcache != HF_TCACHE_NONE &&
+	       (chunk_bytes == bytes || chunk_bytes == bytes + HF_CHUNK_ALIGN);
 }
 
 #endif

@@ -21,13 +21,16 @@
  *         +lead+8  (size - lead) | M
  *        +lead+16  user's data, aligned
  *
- * realloc() may move and resize the mapping; then the stale header keeps the
- * old size. From 2.43 on, the mapping is 16 bytes longer than lead + size,
+ * realloc() may resize the mapping, and the stale header keeps the old size; it
+ * may also move it to a base with another alignment. From 2.43 on, the mapping is 16 bytes longer than lead + size,
  * and bit 0 of prev_size says that it has huge pages.
  *
  * mp_.n_mmaps and mp_.mmapped_mem count them: once both agree, the search is
  * over. Neighbouring mappings may be merged by the kernel, so it goes on behind
- * each hit; first from the starts of mappings only, then from every page.
+ * each hit. Three searches, each when the one before did not find all: from
+ * the starts of mappings; from every page; and from every page with the aligned
+ * chunk at any place where memalign could have put it before a move, which
+ * looks at every page of large chunks.
  */
 
 enum {
@@ -41,7 +44,11 @@ struct scan {
 	struct hf_glibc_heap *heap;
 	uint64_t found_bytes;
 	uint64_t segment_bytes; /* of the main arena, in regions */
+	bool deep;              /* aligned chunks may have been moved */
+	uint64_t deep_budget;   /* pages that may still be looked at for that */
 };
+
+enum { DEEP_BUDGET = 1 << 24 }; /* 64 GiB; some seconds */
 
 static bool mmaps_complete(const struct scan *scan)
 {
@@ -89,24 +96,51 @@ static uint64_t mmapped_end(const struct hf_glibc_heap *heap, uint64_t start,
 	return end;
 }
 
-/* The chunk in the mapping at start, which may be an aligned one. */
-static bool find_mmapped(const struct hf_glibc_heap *heap, uint64_t start,
-			 uint64_t limit, struct hf_mmapped_chunk *ret)
+/* An aligned chunk in a mapping that was moved since: at a power of two, or
+ * at a multiple of a page, less the header. */
+static bool find_moved(struct scan *scan, uint64_t start, uint64_t stale_bytes,
+		       uint64_t limit, struct hf_mmapped_chunk *ret)
 {
+	const struct hf_glibc_heap *heap = scan->heap;
+	uint64_t left = limit - start < stale_bytes ? limit - start :
+						      stale_bytes;
+
+	if ((stale_bytes + heap->layout.mmap_tail) % PAGE != 0)
+		return false;
+	for (uint64_t at = HF_CHUNK_MIN; at < left && scan->deep_budget;
+	     at = at < PAGE ? at * 2 : at + PAGE) {
+		scan->deep_budget--;
+		ret->end = mmapped_end(heap, start, at - HF_CHUNK_HEADER, limit,
+				       &ret->size_bytes);
+		if (ret->end) {
+			ret->chunk = start + at - HF_CHUNK_HEADER;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The chunk in the mapping at start, which may be an aligned one. */
+static bool find_mmapped(struct scan *scan, uint64_t start, uint64_t limit,
+			 struct hf_mmapped_chunk *ret)
+{
+	const struct hf_glibc_heap *heap = scan->heap;
 	uint64_t size = 0, end = mmapped_end(heap, start, 0, limit, &size);
 	uint64_t mem = start + HF_CHUNK_HEADER, last = 0;
 	uint64_t header[2];
 
+	/* The header at the start says M in every case. */
+	if (!hf_pages_peek(heap->pages, start, header, sizeof(header)) ||
+	    (header[1] & SIZE_FLAGS) != IS_MMAPPED ||
+	    (header[0] & ~UINT64_C(1)) != 0)
+		return false;
 	ret->start = start;
+	if (scan->deep && find_moved(scan, start, header[1] &
+				     ~(uint64_t)SIZE_FLAGS, limit, ret))
+		return true;
 	ret->end = end;
 	ret->chunk = start;
 	ret->size_bytes = size;
-	/* The header at the start says M in every case. */
-	if (!end && (!hf_pages_peek(heap->pages, start, header,
-				    sizeof(header)) ||
-		     (header[1] & SIZE_FLAGS) != IS_MMAPPED ||
-		     (header[0] & ~UINT64_C(1)) != 0))
-		return false;
 	/* Where memalign could have put another one, alignment by alignment.
 	 * The smallest lead first: user's data can only look like a header
 	 * behind the real one. */
@@ -159,7 +193,7 @@ static struct hf_error *look_at(struct scan *scan, uint64_t start,
 	uint64_t end;
 
 	*end_ret = 0;
-	if (!mmaps_complete(scan) && find_mmapped(heap, start, limit, &chunk)) {
+	if (!mmaps_complete(scan) && find_mmapped(scan, start, limit, &chunk)) {
 		*end_ret = chunk.end;
 		scan->found_bytes += chunk.end - chunk.start;
 		return hf_array_append(&heap->mmapped, chunk);
@@ -322,7 +356,7 @@ static struct hf_error *scan_extents(struct scan *scan,
 
 struct hf_error *hf_mappings_scan(struct hf_glibc_heap *heap)
 {
-	struct scan scan = { .heap = heap };
+	struct scan scan = { .heap = heap, .deep_budget = DEEP_BUDGET };
 	const struct hf_malloc_parameters *parameters = &heap->parameters;
 	struct hf_error *err = NULL;
 
@@ -338,6 +372,13 @@ struct hf_error *hf_mappings_scan(struct hf_glibc_heap *heap)
 		err = scan_extents(&scan, scan_starts);
 	if (!err && !scan_complete(&scan))
 		err = scan_extents(&scan, scan_pages);
+	if (!err && parameters->addr && !mmaps_complete(&scan)) {
+		/* What was found may be the stale header of a moved one. */
+		heap->mmapped.num = 0;
+		scan.found_bytes = 0;
+		scan.deep = true;
+		err = scan_extents(&scan, scan_pages);
+	}
 	if (err)
 		return err;
 	if (parameters->addr && !mmaps_complete(&scan))

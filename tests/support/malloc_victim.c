@@ -190,9 +190,16 @@ void malloc_victim_destroy(struct malloc_victim *victim)
 	if (!victim)
 		return;
 	hf_image_destroy(victim->image);
-	if (victim->pid > 0 && victim->pid != victim->started) {
+	if (victim->pid > 0)
 		kill(victim->pid, SIGKILL);
-		waitpid(victim->pid, NULL, __WALL);
+	/* A leader is not reaped before its traced threads are. */
+	for (size_t i = victim->threads.num; i-- > 0;) {
+		pid_t tid = victim->threads.data[i].tid;
+		int status;
+
+		while (waitpid(tid, &status, __WALL) == tid &&
+		       WIFSTOPPED(status))
+			;
 	}
 	if (victim->started > 0) {
 		kill(victim->started, SIGKILL);
