@@ -5,9 +5,9 @@
 #include "query/cli/cli.h"
 
 const struct hf_verb *const hf_verbs[] = {
-	&hf_verb_info,  &hf_verb_census, &hf_verb_top,	&hf_verb_retainers,
-	&hf_verb_path,  &hf_verb_leaks,  &hf_verb_sql,	&hf_verb_help,
-	&hf_verb_version, NULL,
+	&hf_verb_snapshot, &hf_verb_info, &hf_verb_census, &hf_verb_top,
+	&hf_verb_retainers, &hf_verb_path, &hf_verb_leaks, &hf_verb_sql,
+	&hf_verb_help, &hf_verb_version, NULL,
 };
 
 const struct hf_verb *hf_verb_find(const char *name)

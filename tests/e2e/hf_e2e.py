@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: MIT
 """
+import atexit
 import os
 import sqlite3
 import subprocess
@@ -27,6 +28,7 @@ class Victim:
         self.process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, **(env or {})})
+        atexit.register(self.end)
         self.lines = []
         for line in self.process.stdout:
             self.lines.append(line.split())
