@@ -99,7 +99,18 @@ run 2 sql a.heap "ATTACH 'x.db' AS x"; err_has ATTACH
 run 2 sql a.heap 'SELECT 1; DROP TABLE type'; no_out
 [ ! -e x.db ] || fail "ATTACH made a file"
 
+run 2 snapshot; err_has "-p PID"
+run 2 snapshot -p 1x -o x.heap; err_has "--pid"
+run 2 snapshot -p 0 -o x.heap
+run 2 snapshot -p $$; err_has "-o FILE"
+run 2 snapshot -p $$ -o a.heap; err_has "exists"; err_has "--force"
+run 2 snapshot -p $$ -o x.heap --timeout 0
+
 # 3: what is asked for is not there
+run 3 snapshot -p 2000000000 -o x.heap
+for beside in x.heap*; do
+	[ ! -e "$beside" ] || fail "$command: left $beside"
+done
 run 3 path a.heap --id 99; err_has "no object 99"; no_out
 run 3 path a.heap --addr 0x10; err_has 0x10
 run 3 retainers a.heap --id 99
