@@ -113,6 +113,7 @@ struct hf_error *hf_preflight_check(pid_t pid, struct hf_target *ret)
 					stat.name),
 			"it has no memory of its own");
 	target.start_time = stat.start_time;
+	target.is_own_child = stat.parent == getpid();
 
 	if (stat.state == 'Z' || stat.state == 'X') {
 		struct live_search search = { .pid = pid };

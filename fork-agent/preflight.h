@@ -13,6 +13,7 @@ struct hf_target {
 	uint64_t start_time;  /* clock ticks after boot */
 	pid_t live_tid;       /* a thread with memory: the leader, unless it
 			       * has ended before the others */
+	bool is_own_child;    /* of this very process */
 };
 
 /**

@@ -179,6 +179,18 @@ bool hf_proc_is_thread_of(pid_t pid, pid_t tid)
 	return access(path, F_OK) == 0;
 }
 
+bool hf_proc_is_dead(pid_t tid)
+{
+	struct hf_proc_stat stat;
+	struct hf_error *err = hf_proc_stat_read(tid, 0, &stat);
+
+	if (err) {
+		hf_error_ignore(err);
+		return true;
+	}
+	return stat.state == 'Z' || stat.state == 'X';
+}
+
 struct hf_error *
 hf_proc_for_each_thread(pid_t pid,
 			struct hf_error *(*fn)(void *arg, pid_t tid),

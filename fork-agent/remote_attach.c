@@ -14,6 +14,7 @@ enum {
 	XSTATE_ROOM_MIN = 1024,   /* bytes */
 	VFORK_GRACE_MS = 15,      /* until a vfork wait is given up */
 	SLEEP_GRACE_MS = 50,      /* until other uninterruptible sleep is */
+	ABANDON_MS = 200,         /* for late threads after a failure */
 };
 
 void hf_attachment_init(struct hf_attachment *attachment, pid_t pid,
@@ -162,18 +163,6 @@ static bool is_traced_by_us(pid_t tid)
 	return status.tracer == (pid_t)syscall(SYS_gettid);
 }
 
-static bool is_dying(pid_t tid)
-{
-	struct hf_proc_stat stat;
-	struct hf_error *err = hf_proc_stat_read(tid, 0, &stat);
-
-	if (err) {
-		hf_error_ignore(err);
-		return true;
-	}
-	return stat.state == 'Z' || stat.state == 'X';
-}
-
 static struct hf_error *seize_one(void *arg, pid_t tid)
 {
 	struct seize_pass *pass = arg;
@@ -188,7 +177,7 @@ static struct hf_error *seize_one(void *arg, pid_t tid)
 			return err;
 	}
 	if (ptrace(PTRACE_SEIZE, tid, NULL, HF_TRACEE_OPTIONS) < 0) {
-		if (errno == ESRCH || is_dying(tid))
+		if (errno == ESRCH || hf_proc_is_dead(tid))
 			return NULL;
 		if (errno != EPERM)
 			return hf_error_os(errno, "cannot attach to thread %d",
@@ -294,6 +283,8 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 	set_state(attachment, tracee, HF_TRACEE_STOPPED);
 	tracee->event = status >> 16;
 	tracee->held_signal = 0;
+	tracee->has_registers = false;
+	tracee->interrupted_call = false;
 	tracee->group_stop = false;
 	switch (tracee->event) {
 	case HF_PTRACE_EVENT_STOP:
@@ -462,6 +453,30 @@ void hf_attachment_release(struct hf_attachment *attachment)
 		hf_tracee_detach(&attachment->tracees[i]);
 }
 
+void hf_attachment_abandon(struct hf_attachment *attachment)
+{
+	uint32_t ticks = 0;
+
+	hf_attachment_release(attachment);
+	while (attachment->num_running > 0 &&
+	       ticks < ABANDON_MS / HF_WAIT_TICK_MS) {
+		int status;
+		pid_t tid = hf_wait_clock_wait(attachment->clock, -1, &status);
+
+		if (tid < 0)
+			return;
+		if (tid == 0) {
+			ticks++;
+			continue;
+		}
+		if (!hf_attachment_find(attachment, tid) &&
+		    attachment->num == attachment->capacity)
+			return;
+		hf_attachment_note(attachment, tid, status);
+		hf_tracee_detach(hf_attachment_find(attachment, tid));
+	}
+}
+
 size_t hf_attachment_serve(struct hf_attachment *attachment)
 {
 	size_t num_left = 0;
@@ -474,7 +489,7 @@ size_t hf_attachment_serve(struct hf_attachment *attachment)
 		if (tracee->state != HF_TRACEE_RUNNING &&
 		    tracee->state != HF_TRACEE_PARTIAL)
 			continue;
-		tid = hf_wait_poll(tracee->tid, &status);
+		tid = hf_wait_clock_poll(attachment->clock, tracee->tid, &status);
 		if (tid == 0) {
 			num_left++;
 			continue;
@@ -488,9 +503,6 @@ size_t hf_attachment_serve(struct hf_attachment *attachment)
 			num_left++;
 		if (tracee->state != HF_TRACEE_STOPPED)
 			continue;
-		if (tracee->kind == HF_TRACEE_THREAD &&
-		    hf_tracee_read_registers(tracee, 0))
-			hf_tracee_check_interrupted(tracee);
 		hf_tracee_detach(tracee);
 	}
 	return num_left;

@@ -64,6 +64,13 @@ size_t hf_attachment_read_registers(struct hf_attachment *attachment);
 void hf_attachment_release(struct hf_attachment *attachment);
 
 /**
+ * After a failure: as hf_attachment_release, and wait a little for threads
+ * that were interrupted and are about to stop, since the end of the calling
+ * thread would let them go with EINTR.
+ */
+void hf_attachment_abandon(struct hf_attachment *attachment);
+
+/**
  * Serve threads that were given up: those that have stopped by now are let
  * go. Never blocks.
  *

@@ -166,6 +166,10 @@ static struct hf_error *run(struct hf_remote_call *call, int request,
 				return gone(call);
 			if (got > 0)
 				break;
+			/* The end of a leader is not reported as long as its
+			 * other threads have not been waited for. */
+			if (hf_proc_is_dead(tid))
+				return gone(call);
 			if (++ticks == limit_ms / HF_WAIT_TICK_MS)
 				ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
 		} while (true);

@@ -72,6 +72,11 @@ static struct hf_error *again(struct hf_sequence *sequence,
 	return err;
 }
 
+static pid_t own_child(const struct hf_sequence *sequence)
+{
+	return sequence->target.is_own_child ? sequence->target.pid : 0;
+}
+
 static struct hf_error *attach(struct hf_sequence *sequence)
 {
 	pid_t pid = sequence->target.pid;
@@ -234,7 +239,10 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence)
 	if (!err)
 		err = fork_stopped(sequence);
 	resume = hf_now_ns();
-	hf_attachment_release(&sequence->attachment);
+	if (err)
+		hf_attachment_abandon(&sequence->attachment);
+	else
+		hf_attachment_release(&sequence->attachment);
 	report->pause_ns = hf_now_ns() - start;
 	report->stop_ns = stopped - start;
 	report->regs_ns = read - stopped;
@@ -284,7 +292,7 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	err = at_step(sequence, HF_STEP_CHECKED);
 	if (err)
 		return err;
-	err = hf_wait_clock_init(&sequence->clock);
+	err = hf_wait_clock_init(&sequence->clock, own_child(sequence));
 	if (err)
 		return err;
 	hf_attachment_init(&sequence->attachment, sequence->target.pid,
@@ -336,7 +344,7 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 
 	report->cow_pages = hf_child_cow_pages(&sequence->child,
 					       sequence->target.pid);
-	err = hf_wait_clock_init(&sequence->clock);
+	err = hf_wait_clock_init(&sequence->clock, own_child(sequence));
 	if (err)
 		return err;
 	hf_wait_clock_start(&sequence->clock);

@@ -76,8 +76,10 @@ bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room)
 	if (tracee->xstate && xstate_room > 0 &&
 	    ptrace(PTRACE_GETREGSET, tracee->tid, NT_X86_XSTATE, &xstate) == 0)
 		tracee->xstate_bytes = xstate.iov_len;
-	return ptrace(PTRACE_GETSIGMASK, tracee->tid, HF_KERNEL_SIGSET_BYTES,
-		      &tracee->sigmask) == 0;
+	tracee->has_registers =
+		ptrace(PTRACE_GETSIGMASK, tracee->tid, HF_KERNEL_SIGSET_BYTES,
+		       &tracee->sigmask) == 0;
+	return tracee->has_registers;
 }
 
 /* Signals in the thread's own or the process's queue. */
@@ -153,6 +155,9 @@ void hf_tracee_detach(struct hf_tracee *tracee)
 {
 	if (tracee->state != HF_TRACEE_STOPPED)
 		return;
+	if (!tracee->has_registers && tracee->kind == HF_TRACEE_THREAD &&
+	    hf_tracee_read_registers(tracee, 0))
+		hf_tracee_check_interrupted(tracee);
 	if (tracee->interrupted_call) {
 		struct user_regs_struct regs =
 			hf_tracee_resume_registers(tracee);

@@ -46,6 +46,7 @@ struct hf_tracee {
 	bool in_vfork;     /* PARTIAL, and its child runs in its memory */
 	char name[16];     /* before the stop */
 	char run_state;    /* before the stop: R S D T; 0 if not known */
+	bool has_registers; /* of this stop; with sigmask, interrupted_call */
 	struct user_regs_struct regs; /* at the stop, never changed after */
 	uint64_t sigmask;
 	uint8_t *xstate;   /* borrowed from the set; NULL: no room */
@@ -83,7 +84,8 @@ uint64_t hf_tracee_effective_signals(pid_t tid, uint64_t set);
 struct user_regs_struct
 hf_tracee_resume_registers(const struct hf_tracee *tracee);
 
-/** Let a stopped thread go, with its held signal, as if nothing had been. */
+/** Let a stopped thread go, with its held signal, as if nothing had been.
+ * Reads its registers first if that was not done. */
 void hf_tracee_detach(struct hf_tracee *tracee);
 
 /** Is the thread inside a restartable sequence, which the kernel would not

@@ -32,7 +32,8 @@ static int free_signal(void)
 	return 0;
 }
 
-struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock)
+struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
+				    pid_t own_child)
 {
 	struct sigaction action = { .sa_handler = tick }; /* no SA_RESTART */
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID };
@@ -40,6 +41,7 @@ struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock)
 	sigset_t set;
 
 	memset(clock, 0, sizeof(*clock));
+	clock->own_child = own_child;
 	pthread_mutex_lock(&clock_lock);
 	signal_number = free_signal();
 	if (!signal_number) {
@@ -101,20 +103,46 @@ void hf_wait_clock_stop(struct hf_wait_clock *clock)
 	timer_settime(clock->timer, 0, &never, NULL);
 }
 
-pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status)
+/* A wait by any thread of its parent would take the child's exit status away
+ * from the program. So look first, without taking. */
+static pid_t wait_beside_own_child(pid_t own_child, pid_t tid, int *status,
+				   int flags)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(tid > 0 ? P_PID : P_ALL, tid > 0 ? (id_t)tid : 0, &info,
+		   WEXITED | WSTOPPED | WNOWAIT | flags) < 0)
+		return -1;
+	if (info.si_pid == own_child && info.si_code != CLD_TRAPPED &&
+	    info.si_code != CLD_STOPPED) {
+		*status = SIGKILL; /* the way of its end does not matter */
+		return own_child;
+	}
+	if (info.si_pid == 0)
+		return 0;
+	return waitpid(info.si_pid, status, flags | WNOHANG);
+}
+
+static pid_t wait_with(struct hf_wait_clock *clock, pid_t tid, int *status,
+		       int flags)
 {
 	pid_t got;
 
-	(void)clock;
-	got = waitpid(tid, status, __WALL | __WNOTHREAD);
-	if (got < 0)
-		return errno == EINTR ? 0 : -1;
-	return got;
+	flags |= __WALL | __WNOTHREAD;
+	if (clock->own_child)
+		got = wait_beside_own_child(clock->own_child, tid, status,
+					    flags);
+	else
+		got = waitpid(tid, status, flags);
+	return got < 0 && errno == EINTR ? 0 : got;
 }
 
-pid_t hf_wait_poll(pid_t tid, int *status)
+pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status)
 {
-	pid_t got = waitpid(tid, status, __WALL | __WNOTHREAD | WNOHANG);
+	return wait_with(clock, tid, status, 0);
+}
 
-	return got < 0 && errno == EINTR ? 0 : got;
+pid_t hf_wait_clock_poll(struct hf_wait_clock *clock, pid_t tid, int *status)
+{
+	return wait_with(clock, tid, status, WNOHANG);
 }

@@ -23,6 +23,9 @@
  * looked at, never those of the rest of the process.
  */
 struct hf_wait_clock {
+	pid_t own_child;          /* a tracee that is also a child of this
+				   * process: its end is for the caller's
+				   * own waitpid and only looked at; or 0 */
 	timer_t timer;
 	int signal;               /* 0: not initialized */
 	struct sigaction saved;
@@ -31,9 +34,10 @@ struct hf_wait_clock {
 
 enum { HF_WAIT_TICK_MS = 5 };
 
-/** For the calling thread. The ticks begin with hf_wait_clock_start. */
-struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock)
-	HF_MUST_CHECK;
+/** For the calling thread. The ticks begin with hf_wait_clock_start.
+ * @param own_child see above. */
+struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
+				    pid_t own_child) HF_MUST_CHECK;
 /** Safe on an all-zero clock. */
 void hf_wait_clock_deinit(struct hf_wait_clock *clock);
 
@@ -47,7 +51,8 @@ void hf_wait_clock_stop(struct hf_wait_clock *clock);
  */
 pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status);
 
-/** As hf_wait_clock_wait, but never blocks (0: nothing has happened). */
-pid_t hf_wait_poll(pid_t tid, int *status);
+/** As hf_wait_clock_wait, but never blocks (0: nothing has happened). The
+ * clock need not run, and may be deinitialized. */
+pid_t hf_wait_clock_poll(struct hf_wait_clock *clock, pid_t tid, int *status);
 
 #endif

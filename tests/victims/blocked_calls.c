@@ -78,6 +78,7 @@ static long block_ppoll_mask(void)
 	sigset_t mask;
 
 	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
 	return ppoll(&none, 1, &long_time, &mask);
 }
 
@@ -91,6 +92,7 @@ static long block_pselect(void)
 	sigset_t mask;
 
 	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
 	return pselect(0, NULL, NULL, NULL, NULL, &mask);
 }
 
@@ -249,10 +251,11 @@ static long block_sigwaitinfo(void)
 
 static long block_sigsuspend(void)
 {
-	sigset_t none;
+	sigset_t most;
 
-	sigemptyset(&none);
-	return sigsuspend(&none);
+	sigfillset(&most);
+	sigdelset(&most, SIGALRM);
+	return sigsuspend(&most);
 }
 
 static long block_sem_wait(void)
@@ -346,6 +349,7 @@ int main(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGUSR1); /* for tests of pending signals */
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	/* Without SA_RESTART: an EINTR would be seen. */
 	sigaction(SIGCHLD, &action, NULL);
@@ -364,12 +368,12 @@ int main(void)
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin))
 		;
-	/* IPC objects outlive the process. */
-	semctl(sem_id, 0, IPC_RMID);
-	msgctl(queue_id, IPC_RMID, NULL);
 	printf("num_returned %d\nnum_interrupted %d\nnum_handled %d\n",
-	       atomic_load(&num_returned) - 0, atomic_load(&num_interrupted),
+	       atomic_load(&num_returned), atomic_load(&num_interrupted),
 	       atomic_load(&num_handled));
 	fflush(stdout);
+	/* IPC objects outlive the process; removing them ends the calls. */
+	semctl(sem_id, 0, IPC_RMID);
+	msgctl(queue_id, IPC_RMID, NULL);
 	_exit(0);
 }

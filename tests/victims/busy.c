@@ -1,0 +1,252 @@
+/* Victim: does what makes a process hard to stop, and counts what went wrong.
+ * SPDX-License-Identifier: MIT
+ *
+ * usage: busy threads   create and join threads without end
+ *        busy spawn     run programs by posix_spawn without end
+ *        busy vfork     a thread is nearly always waiting in vfork
+ *        busy exec      become this program again and again
+ *        busy signals   handle every queued signal
+ *        busy timers    expect each tick of an interval timer
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static atomic_int stopping;
+static atomic_long num_done, num_wrong;
+
+static void ready(void)
+{
+	printf("ready\n");
+	fflush(stdout);
+}
+
+static int input_ended(int timeout_ms)
+{
+	struct pollfd input = { .fd = 0, .events = POLLIN };
+
+	return poll(&input, 1, timeout_ms) > 0;
+}
+
+static void *short_life(void *arg)
+{
+	return (char *)arg + 1;
+}
+
+static void *create_threads(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stopping)) {
+		pthread_t ids[8];
+
+		for (uintptr_t i = 0; i < 8; i++)
+			if (pthread_create(&ids[i], NULL, short_life,
+					   (void *)i))
+				abort();
+		for (uintptr_t i = 0; i < 8; i++) {
+			void *result;
+
+			pthread_join(ids[i], &result);
+			if (result != (void *)(i + 1))
+				atomic_fetch_add(&num_wrong, 1);
+		}
+		atomic_fetch_add(&num_done, 1);
+	}
+	return NULL;
+}
+
+static void *spawn_programs(void *arg)
+{
+	char *argv[] = { "sh", "-c", "exit 7", NULL };
+
+	(void)arg;
+	while (!atomic_load(&stopping)) {
+		int status;
+		pid_t pid;
+
+		if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ) ||
+		    waitpid(pid, &status, 0) != pid ||
+		    !WIFEXITED(status) || WEXITSTATUS(status) != 7)
+			atomic_fetch_add(&num_wrong, 1);
+		atomic_fetch_add(&num_done, 1);
+	}
+	return NULL;
+}
+
+static void *wait_in_vfork(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stopping)) {
+		pid_t pid = vfork();
+		int status;
+
+		if (pid == 0) {
+			usleep(200 * 1000);
+			_exit(3);
+		}
+		if (waitpid(pid, &status, 0) != pid ||
+		    !WIFEXITED(status) || WEXITSTATUS(status) != 3)
+			atomic_fetch_add(&num_wrong, 1);
+		printf("vforked %ld\n", atomic_fetch_add(&num_done, 1) + 1);
+		fflush(stdout);
+	}
+	return NULL;
+}
+
+static int with_threads(void *(*body)(void *), int num_threads)
+{
+	pthread_t ids[4];
+
+	for (int i = 0; i < num_threads; i++)
+		if (pthread_create(&ids[i], NULL, body, NULL))
+			return 2;
+	ready();
+	while (!input_ended(1000))
+		;
+	atomic_store(&stopping, 1);
+	for (int i = 0; i < num_threads; i++)
+		pthread_join(ids[i], NULL);
+	return 0;
+}
+
+static int exec_again(char **argv, int num_args)
+{
+	char count[32];
+	long round = num_args > 2 ? atol(argv[2]) : 0;
+
+	if (round == 0)
+		ready();
+	num_done = round;
+	if (input_ended(0))
+		return 0;
+	snprintf(count, sizeof(count), "%ld", round + 1);
+	execl("/proc/self/exe", argv[0], "exec", count, NULL);
+	return 2;
+}
+
+static atomic_long num_handled;
+
+static void on_signal(int signal_number)
+{
+	(void)signal_number;
+	atomic_fetch_add(&num_handled, 1);
+}
+
+static void *poll_events(void *arg)
+{
+	int fd = epoll_create1(0);
+	struct epoll_event event;
+
+	(void)arg;
+	while (!atomic_load(&stopping))
+		if (epoll_wait(fd, &event, 1, 100) < 0 && errno != EINTR)
+			atomic_fetch_add(&num_wrong, 1);
+	return NULL;
+}
+
+static volatile uint64_t sink;
+
+static void *compute(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stopping))
+		sink++;
+	return NULL;
+}
+
+/* The test queues real-time signals, which are never merged, to the process.
+ * It then tells how many: "sent N". */
+static int handle_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	pthread_t ids[2];
+	char line[64];
+	long num_sent;
+
+	sigaction(SIGRTMIN, &action, NULL);
+	if (pthread_create(&ids[0], NULL, poll_events, NULL) ||
+	    pthread_create(&ids[1], NULL, compute, NULL))
+		return 2;
+	ready();
+	while (!fgets(line, sizeof(line), stdin)) {
+		if (feof(stdin) || errno != EINTR)
+			return 2;
+		clearerr(stdin);
+	}
+	num_sent = atol(line + strlen("sent "));
+	for (int i = 0; i < 5000 && num_handled < num_sent; i++)
+		usleep(1000);
+	atomic_store(&stopping, 1);
+	for (int i = 0; i < 2; i++)
+		pthread_join(ids[i], NULL);
+	printf("num_handled %ld\n", num_handled);
+	return num_handled != num_sent;
+}
+
+/* One thread takes SIGALRM of an interval timer by sigtimedwait: its limit is
+ * far away, so an error is an interruption. */
+static void *take_ticks(void *arg)
+{
+	const struct timespec limit = { .tv_sec = 60 };
+	sigset_t set;
+
+	(void)arg;
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	while (!atomic_load(&stopping)) {
+		if (sigtimedwait(&set, NULL, &limit) == SIGALRM)
+			atomic_fetch_add(&num_done, 1);
+		else
+			atomic_fetch_add(&num_wrong, 1);
+	}
+	return NULL;
+}
+
+static int expect_ticks(void)
+{
+	struct itimerval every = { { 0, 2000 }, { 0, 2000 } };
+	sigset_t set;
+	int rc;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+	rc = with_threads(take_ticks, 1);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	int rc = 2;
+
+	if (!strcmp(mode, "threads"))
+		rc = with_threads(create_threads, 3);
+	else if (!strcmp(mode, "spawn"))
+		rc = with_threads(spawn_programs, 2);
+	else if (!strcmp(mode, "vfork"))
+		rc = with_threads(wait_in_vfork, 1);
+	else if (!strcmp(mode, "exec"))
+		rc = exec_again(argv, argc);
+	else if (!strcmp(mode, "signals"))
+		rc = handle_signals();
+	else if (!strcmp(mode, "timers"))
+		rc = expect_ticks();
+	printf("num_done %ld\nnum_wrong %ld\n", num_done, num_wrong);
+	return rc ? rc : num_wrong != 0;
+}
