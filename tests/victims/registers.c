@@ -27,11 +27,10 @@ struct bank {
 /* Load everything from `in`, spin in->remaining times, store into `out`.
  * The spin counter is in memory, addressed from the stack pointer. */
 __attribute__((naked, noinline)) static void
-spin(const struct bank *in, struct bank *out, const void *has_avx)
+spin(const struct bank *in __attribute__((unused)),
+     struct bank *out __attribute__((unused)),
+     const void *has_avx __attribute__((unused)))
 {
-	(void)in;
-	(void)out;
-	(void)has_avx;
 	__asm__ volatile(
 		"push %rbx\n push %rbp\n push %r12\n push %r13\n"
 		"push %r14\n push %r15\n"
