@@ -76,45 +76,50 @@ directory_scalar(const struct hf_address_map *map, struct batch *batch,
 }
 
 /* The last stage: rank, and for words that do not point to a first byte the
- * distance from it. */
+ * distance from it. What is used of the map is in locals: else each hit that
+ * is stored could change it. */
 static inline __attribute__((always_inline)) size_t
-resolve(const struct hf_address_map *map, const struct batch *batch,
-	uint32_t offset, struct hf_hit *hits)
+resolve(const struct hf_address_map *map, const struct batch *restrict batch,
+	uint32_t offset, struct hf_hit *restrict hits)
 {
-	uint64_t byte_mask = ((uint64_t)1 << map->granule_shift) - 1;
-	uint32_t first_doubt = batch->num, num;
+	const struct hf_map_cell *cells = map->cells;
+	const uint64_t *starts = map->starts, *sizes = map->sizes;
+	uint32_t granule_shift = map->granule_shift, num_objects = map->num;
+	uint64_t byte_mask = ((uint64_t)1 << granule_shift) - 1;
+	uint32_t num_candidates = batch->num, first_doubt = num_candidates;
+	bool has_empty = map->has_empty;
 
-	for (uint32_t i = 0; i < batch->num; i++)
-		__builtin_prefetch(&map->cells[batch->cell[i]]);
-	for (uint32_t i = 0; i < batch->num; i++) {
-		const struct hf_map_cell *cell = &map->cells[batch->cell[i]];
+	for (uint32_t i = 0; i < num_candidates; i++)
+		__builtin_prefetch(&cells[batch->cell[i]]);
+	for (uint32_t i = 0; i < num_candidates; i++) {
+		const struct hf_map_cell *cell = &cells[batch->cell[i]];
 		uint64_t value = batch->value[i];
-		uint32_t bit = value >> map->granule_shift & 63;
+		uint32_t bit = value >> granule_shift & 63;
 		uint64_t below = cell->starts << (63 - bit);
-		uint32_t object =
-			cell->before +
-			(uint32_t)__builtin_popcountll(below) - 1;
+		uint32_t object = cell->before +
+				  (uint32_t)__builtin_popcountll(below) - 1;
 		bool interior = !(below >> 63) || (value & byte_mask);
 
-		hits[i].word = offset + batch->index[i];
-		hits[i].object = object;
-		hits[i].interior = interior;
-		/* No object at or before it: UINT32_MAX. */
-		if ((interior || map->has_empty) && object < map->num) {
-			__builtin_prefetch(&map->starts[object]);
-			__builtin_prefetch(&map->sizes[object]);
-		}
-		if ((interior || map->has_empty) && first_doubt > i)
+		hits[i] = (struct hf_hit){ offset + batch->index[i], object,
+					   interior };
+		if (!interior && !has_empty)
+			continue;
+		if (first_doubt > i)
 			first_doubt = i;
+		/* UINT32_MAX: no object starts at or before it. */
+		if (object < num_objects) {
+			__builtin_prefetch(&starts[object]);
+			__builtin_prefetch(&sizes[object]);
+		}
 	}
-	num = first_doubt;
-	for (uint32_t i = first_doubt; i < batch->num; i++) {
+	uint32_t num = first_doubt;
+	for (uint32_t i = first_doubt; i < num_candidates; i++) {
 		struct hf_hit hit = hits[i];
 
-		if ((hit.interior || map->has_empty) &&
-		    (hit.object >= map->num ||
-		     batch->value[i] - map->starts[hit.object] >=
-			     map->sizes[hit.object]))
+		if ((hit.interior || has_empty) &&
+		    (hit.object >= num_objects ||
+		     batch->value[i] - starts[hit.object] >=
+			     sizes[hit.object]))
 			continue;
 		hits[num++] = hit;
 	}
