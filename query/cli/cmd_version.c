@@ -3,6 +3,7 @@
 #include <libsmartcols.h>
 #include <stdio.h>
 
+#include "indexer/heap_registry.h"
 #include "query/cli/cli.h"
 #include "sql/sql.h"
 
@@ -51,6 +52,7 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	struct version_args args = { .cli = cli };
 	HF_AUTO(hf_row_sink) struct hf_row_sink *sink = NULL;
 	const char *smartcols = NULL;
+	const struct hf_heap_reader_ops *const *readers;
 	struct hf_error *err;
 	char format[16];
 
@@ -66,8 +68,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	err = row(sink, "heapfork", HF_VERSION);
 	if (!err)
 		err = row(sink, "snapshot format", format);
-	if (!err)
-		err = row(sink, "reader", "glibc-malloc");
+	for (readers = hf_heap_readers(); !err && *readers; readers++)
+		err = row(sink, "reader", (*readers)->name);
 	if (!err)
 		err = row(sink, "sqlite", sqlite3_libversion());
 	if (!err)

@@ -65,10 +65,10 @@ for verb in $verbs; do
 	esac
 	[ -e "$page" ] || { command="man $verb"; fail "no $page"; continue; }
 	run 0 help "$verb"
-	for option in $(sed -nE 's/^ +(-., )?(--[a-z-]+).*/\2/p' out); do
+	while read -r option; do
 		cat "$page" "$man/heapfork.1" | grep -qE "Fl .*${option#-}" ||
 			fail "$command: $option is not in $page"
-	done
+	done < <(sed -nE 's/^ +(-., )?(--[a-z-]+).*/\2/p' out)
 done
 run 0 help
 for verb in $verbs; do
@@ -209,7 +209,7 @@ run 0 census --bytes a.heap; out_has " 6224 "
 "$write_heap" long.heap "UPDATE type SET name = 'std::unordered_map<std::string,
  std::vector<std::pair<int, std::string>>>::node_type' WHERE id = 3"
 command="heapfork census (on a terminal)"
-python3 - "$heapfork" >out 2>err <<'PYTHON'
+if ! python3 - "$heapfork" >out 2>err <<'PYTHON'
 import os, pty, sys
 pid, fd = pty.fork()
 if pid == 0:
@@ -231,7 +231,9 @@ assert all(len(line) <= 80 for line in table), table
 assert any("..." in line and "std::" in line for line in table), table
 assert "\x1b" not in data.decode()
 PYTHON
-[ $? = 0 ] || fail "$command"
+then
+	fail "$command"
+fi
 run 0 census --csv a.heap
 out_lines 5; err_has "unexplained"
 [ "$(head -n 1 out)" = "type,kind,count,bytes,retained_bytes,unreachable_count,unreachable_bytes" ] ||
