@@ -1,4 +1,4 @@
-// Rendered pages, the least recently used of which are dropped.
+// Rendered pages. When there are too many, those that were not used go first.
 // SPDX-License-Identifier: MIT
 #include "page_cache.h"
 
@@ -11,42 +11,51 @@ std::string PageCache::render(uint32_t page, uint32_t user)
 {
 	std::string html;
 
-	html.reserve(400 + page % 16 * 100);
+	html.reserve(600 + page % 3 * 600);
 	html += "<h1>Page " + std::to_string(page) + " for " +
 		std::to_string(user) + "</h1>";
 	html.resize(html.capacity(), '.');
 	return html;
 }
 
+size_t PageCache::victim()
+{
+	while (pages_[hand_]->spared())
+		hand_ = (hand_ + 1) % pages_.size();
+	return hand_;
+}
+
 size_t PageCache::fetch(uint32_t page, uint32_t user)
 {
 	uint64_t key = uint64_t{page} << 32 | user;
 	std::lock_guard<std::mutex> lock(mutex_);
-	auto found = by_key_.find(key);
+	auto found = place_.find(key);
 
-	if (found != by_key_.end()) {
-		pages_.splice(pages_.begin(), pages_, found->second);
-		pages_.front().hits++;
-		return pages_.front().html.size();
+	if (found != place_.end()) {
+		pages_[found->second]->use();
+		return pages_[found->second]->html().size();
 	}
-	pages_.push_front(Page{key, 0, render(page, user)});
-	by_key_[key] = pages_.begin();
-	html_bytes_ += buffer_bytes(pages_.front().html);
-	if (pages_.size() > max_pages_) {
-		html_bytes_ -= buffer_bytes(pages_.back().html);
-		by_key_.erase(pages_.back().key);
-		pages_.pop_back();
+
+	auto rendered = std::make_unique<Page>(key, render(page, user));
+	size_t size = rendered->html().size();
+	html_bytes_ += buffer_bytes(rendered->html());
+	if (pages_.size() < max_pages_) {
+		place_[key] = pages_.size();
+		pages_.push_back(std::move(rendered));
+		return size;
 	}
-	return pages_.front().html.size();
+	size_t place = victim();
+	html_bytes_ -= buffer_bytes(pages_[place]->html());
+	place_.erase(pages_[place]->key());
+	place_[key] = place;
+	pages_[place] = std::move(rendered);
+	return size;
 }
 
 void PageCache::print(std::ostream &out) const
 {
 	std::lock_guard<std::mutex> lock(mutex_);
-	int64_t count = pages_.size();
 
-	// A list's node is the page behind two pointers.
-	print_truth(out, "cached_page", count,
-		    count * usable_bytes(2 * sizeof(void *) + sizeof(Page)));
-	print_truth(out, "page_html", count, html_bytes_);
+	print_counted<Page>(out, "Page");
+	print_truth(out, "page_html", pages_.size(), html_bytes_);
 }

@@ -17,8 +17,8 @@ import sys
 import programs
 from clients import (Lines, http_client, listening, memcached_client,
                      redis_client)
-from target import (DEADLINE, Load, Target, check, children, free_port, need, snapshots_under_load, stat_fields,
-                    wait_until)
+from target import (DEADLINE, Load, Target, check, children, free_port, need,
+                    snapshots_under_load, stat_fields, wait_until)
 
 UNREACHABLE = """SELECT count(*), total(size_bytes) FROM object
     WHERE root_distance IS NULL AND size_bytes > 0"""
@@ -220,39 +220,52 @@ def case_redis():
                   (snapshot.heap_bytes(), anon))
 
 
+def frozen_child(pid):
+    """A stopped child that holds no descriptor, or None."""
+    for child, state in children(pid).items():
+        try:
+            if state == "t" and not os.listdir("/proc/%d/fd" % child):
+                return child
+        except OSError:
+            pass
+    return None
+
+
+def catch_frozen_child(target):
+    """Begin a snapshot and stop the tool while the child lives."""
+    for _ in range(20):
+        _, argv = target.command()
+        tool = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        child = None
+        while not child and tool.poll() is None:
+            child = frozen_child(target.pid)
+        tool.send_signal(signal.SIGSTOP)
+        if child:
+            wait_until(lambda: tool.poll() is not None or
+                       stat_fields(tool.pid)[0] in "TZ", "the tool stops")
+            if frozen_child(target.pid) == child:
+                return tool, child
+        tool.send_signal(signal.SIGCONT)
+        said = tool.communicate(timeout=DEADLINE)[1]
+        check(tool.returncode == 0, said)
+    raise AssertionError("no frozen child was ever seen")
+
+
 def case_restart():
     """A server that ends while its frozen child lives starts again at once."""
     target, port, _ = python_server("malloc")
     with target:
         listening(port)
-        _, argv = target.command()
-        tool = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-
-        def child_without_descriptors():
-            for child in children(target.pid):
-                try:
-                    if not os.listdir("/proc/%d/fd" % child):
-                        return child
-                except OSError:
-                    pass
-            return None
-        found = []
-        wait_until(lambda: found.append(child_without_descriptors()) or
-                   found[-1] or tool.poll() is not None, "a frozen child")
-        child = found[-1]
-        check(child, "no frozen child was seen; exit code %s: %s" % (
-            tool.returncode, tool.stderr.read() if tool.returncode else ""))
-        tool.send_signal(signal.SIGSTOP)  # so that the child stays
+        tool, child = catch_frozen_child(target)
         target.process.kill()
         target.process.wait()
-        fields = stat_fields(child)
-        check(fields and fields[0] not in "ZX", "the child died too early")
         target.start()
         listening(port)
         check(target.process.poll() is None, "the port was still in use")
         check(Lines.to_port(port).ask("count")[0].split()[0] == "20000",
               "the new server does not answer")
-        check(stat_fields(child) is not None, "the child died too early")
+        check(stat_fields(child) and stat_fields(child)[0] == "t",
+              "the child died too early: nothing was shown")
         tool.send_signal(signal.SIGCONT)
         tool.communicate(timeout=DEADLINE)
         wait_until(lambda: stat_fields(child) is None,
@@ -288,8 +301,14 @@ def case_session_service():
         census = {row[0]: row[1:] for row in snapshot.rows(
             "SELECT type, count, bytes, unreachable_count FROM census")}
         for name in ("GuestSession", "MemberSession", "Profile", "PageView",
-                     "Purchase"):
-            check(census[name][:2] == truth[name], "%s: %s, truth %s" %
+                     "Purchase", "Page"):
+            count, size = truth[name]
+            check(census[name][0] == count, "%s: %s, truth %s" %
+                  (name, census[name], truth[name]))
+            # malloc leaves a rest of 16 bytes with the block before it: a
+            # few blocks are that much larger than was asked for.
+            extra = census[name][1] - size
+            check(extra % 16 == 0 and 0 <= extra <= count, "%s: %s, truth %s" %
                   (name, census[name], truth[name]))
             check(census[name][2] == 0, "%s: %d unreachable" %
                   (name, census[name][2]))
