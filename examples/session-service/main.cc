@@ -68,6 +68,11 @@ private:
 	uint64_t state_;
 };
 
+int64_t now_ns()
+{
+	return Clock::now().time_since_epoch().count();
+}
+
 // What one thread's visitors do.
 class Visitors {
 public:
@@ -97,7 +102,7 @@ public:
 					cents)));
 			else
 				s.add(std::unique_ptr<Event>(
-					new PageView(page)));
+					new PageView(page, now_ns())));
 			if (auto *m = dynamic_cast<MemberSession *>(&s))
 				m->put_in_basket(page);
 		});

@@ -21,11 +21,12 @@ public:
 
 class PageView final : public Event, public Counted<PageView> {
 public:
-	explicit PageView(uint32_t page) : page_(page) {}
+	PageView(uint32_t page, int64_t at_ns) : page_(page), at_ns_(at_ns) {}
 	uint64_t cents() const override { return 0; }
 
 private:
 	uint32_t page_;
+	int64_t at_ns_;
 };
 
 class Purchase final : public Event, public Counted<Purchase> {

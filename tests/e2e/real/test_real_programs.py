@@ -316,8 +316,8 @@ def case_session_service():
         found = census["AuditRecord"]
         check(found[0] == leaked + 1, "records: %s, truth %d + 1" %
               (found, leaked))
-        # A stale word in a dead stack may hold a few of them.
-        check(leaked - 8 <= found[2] <= leaked,
+        # Stale words (in a dead stack, in the slack of a block) hold a few.
+        check(leaked * 0.95 <= found[2] <= leaked,
               "unreachable: %d, truth %d" % (found[2], leaked))
         print("the census agrees with", truth)
 
