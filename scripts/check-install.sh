@@ -12,7 +12,7 @@ trap 'rm -rf "$dest"' EXIT
 DESTDIR=$dest cmake --install "$build" --prefix /usr >/dev/null
 "$dest/usr/bin/heapfork" version >"$dest/version"
 grep -qE '^heapfork +[0-9]' "$dest/version"
-for file in share/doc/heapfork/LICENSE share/doc/heapfork/THIRD-PARTY share/doc/heapfork/README.md \
+for file in share/doc/heapfork/{README.md,LICENSE,THIRD-PARTY} \
 	share/heapfork/sql/schema.sql share/heapfork/sql/queries/census.sql; do
 	[ -s "$dest/usr/$file" ] || { echo "not installed: $file"; exit 1; }
 done

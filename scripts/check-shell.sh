@@ -19,4 +19,4 @@ find scripts .ci examples tests -type f | while read -r file; do
 		esac
 		;;
 	esac
-done | xargs -r shellcheck -x
+done | xargs -r shellcheck -x -S warning
