@@ -29,6 +29,8 @@ struct hf_capture_hooks {
 	struct hf_error *(*at_step)(void *arg, enum hf_capture_step step);
 	void *arg;
 	bool no_close_range;   /* behave as a kernel without it */
+	uint64_t false_site;   /* run the fork here instead of at the syscall
+				* instruction that was found; 0: do not */
 };
 
 /** As hf_capture. @param hooks borrowed as long as the frozen lives. */

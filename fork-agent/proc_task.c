@@ -179,6 +179,16 @@ bool hf_proc_is_thread_of(pid_t pid, pid_t tid)
 	return access(path, F_OK) == 0;
 }
 
+bool hf_proc_has_children(pid_t pid, pid_t tid)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "children", text);
+
+	/* An empty file is reported as gone, too. */
+	hf_error_ignore(err);
+	return !err;
+}
+
 bool hf_proc_is_dead(pid_t tid)
 {
 	struct hf_proc_stat stat;

@@ -52,6 +52,9 @@ bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret);
 /** Is `tid` a thread of `pid`? */
 bool hf_proc_is_thread_of(pid_t pid, pid_t tid);
 
+/** Has the thread children (that it forked itself)? false if not known. */
+bool hf_proc_has_children(pid_t pid, pid_t tid);
+
 /** Is the thread a zombie, or gone? */
 bool hf_proc_is_dead(pid_t tid);
 

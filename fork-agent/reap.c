@@ -7,15 +7,31 @@
 
 #include "fork-agent/proc_task.h"
 #include "fork-agent/syscall_site.h"
+#include "util/array.h"
 #include "util/progress.h"
 
 enum {
 	/* A thread that does not stop by then is not the one to take. */
 	STOP_LIMIT_MS = 100,
-	/* Its rounds over all threads, with time between. */
-	ROUNDS_MAX = 5,
-	ROUND_PAUSE_US = 20 * 1000,
+	/* But one in uninterruptible sleep stops when it wakes up. */
+	SLEEPER_LIMIT_MS = 3000,
+	ROUNDS_MAX = 40,   /* over all threads, with time between */
+	ROUND_PAUSE_US = 5 * 1000,
 	PASSED_MAX = 16,   /* stops of other kinds, one after the other */
+};
+
+/* Best first. See remote_attach.c for why the threads that signals come
+ * through are left in peace if there is another. */
+enum rank {
+	RANK_ASLEEP,       /* blocked in a call, receives no signals */
+	RANK_RECEIVER,     /* blocked in a call */
+	RANK_AWAKE,        /* running, or stopped by job control */
+	RANK_BEYOND_REACH, /* uninterruptible */
+};
+
+struct candidate {
+	pid_t tid;
+	enum rank rank;
 };
 
 struct reaper {
@@ -23,9 +39,7 @@ struct reaper {
 	const struct hf_child *child;
 	struct hf_wait_clock *clock;
 	uint64_t pause_ns;
-	bool reaped;
-	bool in_calls;         /* this round: only threads asleep */
-	struct hf_error *last; /* why the last thread could not do it */
+	HF_ARRAY(struct candidate) candidates;
 };
 
 /* A zombie of the target, and nobody else's. */
@@ -42,7 +56,8 @@ static bool is_zombie(pid_t target, const struct hf_child *child)
 }
 
 /* Bring an attached thread to PTRACE_EVENT_STOP with nothing in hand. */
-static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee)
+static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee,
+			uint32_t limit_ms)
 {
 	uint32_t ticks = 0;
 
@@ -55,7 +70,7 @@ static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee)
 			got = hf_wait_clock_wait(reaper->clock, tracee->tid,
 						 &status);
 		} while (got == 0 &&
-			 ++ticks < STOP_LIMIT_MS / HF_WAIT_TICK_MS);
+			 ++ticks < limit_ms / HF_WAIT_TICK_MS);
 		if (got <= 0 || !WIFSTOPPED(status))
 			return false;
 		tracee->state = HF_TRACEE_STOPPED;
@@ -97,7 +112,8 @@ static struct hf_error *wait4_in(struct reaper *reaper,
 	return err;
 }
 
-static struct hf_error *reap_from(struct reaper *reaper, pid_t tid)
+static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
+				  uint32_t limit_ms)
 {
 	struct hf_tracee tracee = { 0 };
 	struct hf_error *err = NULL;
@@ -110,10 +126,10 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid)
 	hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD);
 	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0)
 		return hf_error_os(errno, "cannot attach to thread %d", tid);
-	start = hf_now_ns();
-	if (!stop_thread(reaper, &tracee))
+	if (!stop_thread(reaper, &tracee, limit_ms))
 		return hf_error_create(HF_ERROR_TIMEOUT,
 				       "thread %d does not stop", tid);
+	start = hf_now_ns();
 	if (!hf_tracee_read_registers(&tracee, 0))
 		return hf_error_create(HF_ERROR_TARGET_GONE,
 				       "thread %d ended", tid);
@@ -136,28 +152,66 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid)
 	return err;
 }
 
-static struct hf_error *try_thread(void *arg, pid_t tid)
+static struct hf_error *list_candidate(void *arg, pid_t tid)
 {
 	struct reaper *reaper = arg;
+	struct candidate candidate = { .tid = tid };
 	struct hf_proc_stat stat;
-	struct hf_error *err;
+	struct hf_error *err = hf_proc_stat_read(tid, 0, &stat);
 
-	if (!is_zombie(reaper->target, reaper->child)) {
-		reaper->reaped = true;
-		return &hf_stop;
-	}
-	err = hf_proc_stat_read(tid, 0, &stat);
 	if (err) {
 		hf_error_ignore(err);
 		return NULL;
 	}
-	/* Not a thread in uninterruptible sleep: it would stay attached. */
-	if (reaper->in_calls ? stat.state != 'S' : stat.state != 'R' &&
-						   stat.state != 'T')
+	switch (stat.state) {
+	case 'S':
+	case 'I':
+		candidate.rank = tid == reaper->target ||
+				 hf_proc_has_children(reaper->target, tid) ?
+					 RANK_RECEIVER : RANK_ASLEEP;
+		break;
+	case 'R':
+	case 'T':
+		candidate.rank = RANK_AWAKE;
+		break;
+	case 'D':
+		candidate.rank = RANK_BEYOND_REACH;
+		break;
+	default:
 		return NULL;
-	hf_error_destroy(reaper->last);
-	reaper->last = reap_from(reaper, tid);
-	return NULL;
+	}
+	return hf_array_append(&reaper->candidates, candidate);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return (int)x->rank - (int)y->rank;
+}
+
+/* @return the error of the last thread that was tried. */
+static struct hf_error *try_all(struct reaper *reaper)
+{
+	struct hf_error *err, *last = NULL;
+
+	reaper->candidates.num = 0;
+	err = hf_proc_for_each_thread(reaper->target, list_candidate, reaper);
+	if (err || reaper->candidates.num == 0)
+		return err;
+	qsort(reaper->candidates.data, reaper->candidates.num,
+	      sizeof(reaper->candidates.data[0]), by_rank);
+	for (size_t i = 0; i < reaper->candidates.num &&
+			   is_zombie(reaper->target, reaper->child); i++) {
+		const struct candidate *candidate =
+			&reaper->candidates.data[i];
+
+		hf_error_destroy(last);
+		last = reap_from(reaper, candidate->tid,
+				 candidate->rank == RANK_BEYOND_REACH ?
+					 SLEEPER_LIMIT_MS : STOP_LIMIT_MS);
+	}
+	return last;
 }
 
 struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
@@ -169,27 +223,25 @@ struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 		.child = child,
 		.clock = clock,
 	};
-	struct hf_error *err;
+	struct hf_error *err = NULL;
 
 	for (int round = 0; round < ROUNDS_MAX; round++) {
-		for (int in_calls = 1; in_calls >= 0; in_calls--) {
-			reaper.in_calls = in_calls;
-			err = hf_proc_for_each_thread(target, try_thread,
-						      &reaper);
-			hf_error_ignore(err);
-			if (reaper.reaped ||
-			    !is_zombie(target, child)) {
-				hf_error_destroy(reaper.last);
-				*pause_ns_ret = reaper.pause_ns;
-				return NULL;
-			}
-		}
-		usleep(ROUND_PAUSE_US);
+		if (round > 0)
+			usleep(ROUND_PAUSE_US);
+		hf_error_destroy(err);
+		err = try_all(&reaper);
+		if (!is_zombie(target, child))
+			break;
 	}
+	hf_array_deinit(&reaper.candidates);
 	*pause_ns_ret = reaper.pause_ns;
-	err = reaper.last ? reaper.last :
-			    hf_error_create(HF_ERROR_TIMEOUT,
-					    "no thread could be stopped");
+	if (!is_zombie(target, child)) {
+		hf_error_destroy(err);
+		return NULL;
+	}
+	if (!err)
+		err = hf_error_create(HF_ERROR_TIMEOUT,
+				      "no thread could be stopped");
 	return hf_error_fix(
 		hf_error_prefix(err, "process %d keeps a zombie child %d",
 				target, child->pid),

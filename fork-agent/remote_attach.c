@@ -8,11 +8,20 @@
 #include <sys/wait.h>
 
 #include "fork-agent/proc_task.h"
+#include "util/progress.h"
+
+/* Order matters. A signal that the program ignores is normally thrown away
+ * when it is sent. The kernel queues it, though, if the thread through which it
+ * comes is traced, and wakes any thread of the process for it. If that one is
+ * not traced (yet, or any more), nobody can repair the EINTR that it then
+ * gets. A signal comes through the leader (kill, timers, terminals) or through
+ * the thread that forked a child (SIGCHLD). Those receivers, as far as they can
+ * be told, are therefore attached last and let go first. */
 
 enum {
 	ROOM_MIN = 64,            /* tracees */
 	XSTATE_ROOM_MIN = 1024,   /* bytes */
-	VFORK_GRACE_MS = 15,      /* until a vfork wait is given up */
+	VFORK_GRACE_MS = 5,       /* until a vfork wait is given up */
 	SLEEP_GRACE_MS = 50,      /* until other uninterruptible sleep is */
 	ABANDON_MS = 200,         /* for late threads after a failure */
 };
@@ -115,6 +124,7 @@ static struct hf_tracee *add(struct hf_attachment *attachment, pid_t tid,
 	}
 	tracee = &attachment->tracees[attachment->num];
 	hf_tracee_init(tracee, tid, kind);
+	tracee->is_receiver = tid == attachment->pid;
 	attachment->num_running++;
 	attachment->slots[slot_of(attachment, tid)] =
 		(uint32_t)++attachment->num;
@@ -163,10 +173,12 @@ static bool is_traced_by_us(pid_t tid)
 	return status.tracer == (pid_t)syscall(SYS_gettid);
 }
 
-static struct hf_error *seize_one(void *arg, pid_t tid)
+/* List a thread without attaching to it. */
+static struct hf_error *list_one(void *arg, pid_t tid)
 {
 	struct seize_pass *pass = arg;
 	struct hf_attachment *attachment = pass->attachment;
+	struct hf_tracee *tracee;
 	struct hf_error *err;
 
 	if (hf_attachment_find(attachment, tid))
@@ -176,19 +188,33 @@ static struct hf_error *seize_one(void *arg, pid_t tid)
 		if (err)
 			return err;
 	}
+	tracee = add(attachment, tid, HF_TRACEE_THREAD);
+	/* A thread that runs may be between two forks. */
+	tracee->is_receiver |= tracee->run_state != 'S' ||
+			       hf_proc_has_children(attachment->pid, tid);
+	set_state(attachment, tracee, HF_TRACEE_LISTED);
+	pass->num_new++;
+	return NULL;
+}
+
+static struct hf_error *seize_one(struct hf_attachment *attachment,
+				  struct hf_tracee *tracee)
+{
+	pid_t tid = tracee->tid;
+
 	if (ptrace(PTRACE_SEIZE, tid, NULL, HF_TRACEE_OPTIONS) < 0) {
-		if (errno == ESRCH || hf_proc_is_dead(tid))
+		int os_error = errno;
+
+		if (os_error == ESRCH || hf_proc_is_dead(tid)) {
+			set_state(attachment, tracee, HF_TRACEE_GONE);
 			return NULL;
-		if (errno != EPERM)
-			return hf_error_os(errno, "cannot attach to thread %d",
-					   tid);
-		if (!is_traced_by_us(tid))
-			return hf_error_os(EPERM, "cannot attach to thread %d "
-					   "of process %d", tid,
+		}
+		if (os_error != EPERM || !is_traced_by_us(tid))
+			return hf_error_os(os_error, "cannot attach to thread "
+					   "%d of process %d", tid,
 					   attachment->pid);
 	}
-	add(attachment, tid, HF_TRACEE_THREAD);
-	pass->num_new++;
+	set_state(attachment, tracee, HF_TRACEE_RUNNING);
 	return NULL;
 }
 
@@ -197,16 +223,25 @@ struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
 	struct seize_pass pass = { .attachment = attachment };
 	struct hf_error *err = make_room(attachment, ROOM_MIN);
 
+	while (!err) {
+		pass.num_new = 0;
+		err = hf_proc_for_each_thread(attachment->pid, list_one,
+					      &pass);
+		if (pass.num_new == 0)
+			break;
+		for (int receivers = 0; receivers <= 1; receivers++)
+			for (size_t i = 0; i < attachment->num && !err; i++) {
+				struct hf_tracee *tracee =
+					&attachment->tracees[i];
+
+				if (tracee->state == HF_TRACEE_LISTED &&
+				    tracee->is_receiver == receivers)
+					err = seize_one(attachment, tracee);
+			}
+	}
 	if (err)
 		return err;
-	do {
-		pass.num_new = 0;
-		err = hf_proc_for_each_thread(attachment->pid, seize_one,
-					      &pass);
-		if (err)
-			return err;
-	} while (pass.num_new > 0);
-	if (attachment->num == 0)
+	if (attachment->num_running == 0)
 		return hf_error_create(HF_ERROR_TARGET_GONE,
 				       "process %d is exiting",
 				       attachment->pid);
@@ -281,6 +316,8 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 		return;
 	}
 	set_state(attachment, tracee, HF_TRACEE_STOPPED);
+	if (!attachment->first_stop_ns)
+		attachment->first_stop_ns = hf_now_ns();
 	tracee->event = status >> 16;
 	tracee->held_signal = 0;
 	tracee->has_registers = false;
@@ -325,10 +362,17 @@ static bool is_vfork_wait(pid_t pid, pid_t tid)
 	       (call.nr == SYS_clone && call.args[0] & CLONE_VFORK_BIT);
 }
 
-/* Threads asleep in the kernel beyond the reach of any signal. */
+/* Threads asleep in the kernel beyond the reach of any signal. As long as no
+ * other has stopped, nobody suffers from waiting for them. */
 static void give_up_sleepers(struct hf_attachment *attachment,
 			     uint64_t waited_ms)
 {
+	bool any_stopped = false;
+
+	for (size_t i = 0; i < attachment->num; i++)
+		any_stopped |=
+			attachment->tracees[i].kind == HF_TRACEE_THREAD &&
+			attachment->tracees[i].state == HF_TRACEE_STOPPED;
 	for (size_t i = 0; i < attachment->num; i++) {
 		struct hf_tracee *tracee = &attachment->tracees[i];
 		struct hf_proc_stat stat;
@@ -341,7 +385,7 @@ static void give_up_sleepers(struct hf_attachment *attachment,
 			hf_error_ignore(err);
 			continue;
 		}
-		if (stat.state == 'D') {
+		if (stat.state == 'D' && any_stopped) {
 			tracee->in_vfork = is_vfork_wait(attachment->pid,
 							 tracee->tid);
 			if (tracee->in_vfork || waited_ms >= SLEEP_GRACE_MS)
@@ -419,7 +463,8 @@ struct hf_error *hf_attachment_wait(struct hf_attachment *attachment,
 			return timeout_error(attachment, timeout_ms);
 	}
 	for (size_t i = 0; i < attachment->num; i++)
-		if (attachment->tracees[i].state == HF_TRACEE_STOPPED)
+		if (attachment->tracees[i].kind == HF_TRACEE_THREAD &&
+		    attachment->tracees[i].state == HF_TRACEE_STOPPED)
 			return NULL;
 	return hf_error_create(HF_ERROR_TARGET_GONE,
 			       "process %d ended while it was being stopped",
@@ -447,8 +492,18 @@ size_t hf_attachment_read_registers(struct hf_attachment *attachment)
 	return n;
 }
 
+void hf_attachment_release_receivers(struct hf_attachment *attachment,
+				     const struct hf_tracee *but)
+{
+	for (size_t i = 0; i < attachment->num; i++)
+		if (attachment->tracees[i].is_receiver &&
+		    &attachment->tracees[i] != but)
+			hf_tracee_detach(&attachment->tracees[i]);
+}
+
 void hf_attachment_release(struct hf_attachment *attachment)
 {
+	hf_attachment_release_receivers(attachment, NULL);
 	for (size_t i = 0; i < attachment->num; i++)
 		hf_tracee_detach(&attachment->tracees[i]);
 }

@@ -22,6 +22,7 @@ struct hf_attachment {
 	size_t num_slots;        /* a power of two */
 	uint8_t *xstate;         /* xstate_room bytes for each of capacity */
 	size_t xstate_room;
+	uint64_t first_stop_ns;  /* monotonic; 0: none has stopped */
 	bool execed;             /* the target called exec meanwhile */
 	bool overflow;           /* more newborns than there is room for */
 };
@@ -46,8 +47,8 @@ void hf_attachment_interrupt(struct hf_attachment *attachment);
 
 /**
  * Wait until each thread has stopped, died, or is in uninterruptible sleep
- * (vfork, disk) for longer than a grace period: such threads are given up as
- * HF_TRACEE_PARTIAL.
+ * (vfork, disk) for longer than a grace period while others have stopped: such
+ * threads are given up as HF_TRACEE_PARTIAL.
  *
  * @param cancelled polled at each tick; may be NULL.
  * @return NULL, TARGET_GONE, TIMEOUT (names a thread; or exec),
@@ -59,6 +60,11 @@ hf_attachment_wait(struct hf_attachment *attachment, uint32_t timeout_ms,
 
 /** Registers of all stopped threads. @return how many it could read. */
 size_t hf_attachment_read_registers(struct hf_attachment *attachment);
+
+/** Let those go on through which signals to the process come; before the
+ * first other thread. Not `but`. */
+void hf_attachment_release_receivers(struct hf_attachment *attachment,
+				     const struct hf_tracee *but);
 
 /** Let all stopped threads go on. */
 void hf_attachment_release(struct hf_attachment *attachment);

@@ -22,10 +22,13 @@
  *	         let the others go
  *	after    make the child die with us, close its descriptors
  *
- * The injector goes first: behind detached threads that want the CPU it would
- * wait for a turn of its own. */
+ * The injector is put back before any other goes: behind detached threads that
+ * want the CPU it would wait for a turn of its own. */
 
-enum { FIFO_PRIORITY = 10 };
+enum {
+	FIFO_PRIORITY = 10,
+	LONG_WAIT_NS = 10 * 1000 * 1000, /* until the first thread stops */
+};
 
 /* Detaching wakes a thread, which would take the CPU from a tracer of normal
  * priority, thread after thread. A tracer that sleeps in its waits may safely
@@ -212,12 +215,15 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 			HF_ERROR_TIMEOUT, "process %d runs another program "
 			"now (exec)", attachment->pid));
 	err = hf_remote_call_begin(&call, injector, attachment->pid,
-				   sequence->site, HF_TRACEE_OPTIONS,
+				   sequence->hooks.false_site ?
+					   sequence->hooks.false_site :
+					   sequence->site, HF_TRACEE_OPTIONS,
 				   attachment->clock);
 	if (err)
 		return err;
 	err = fork_in(sequence, &call);
 	hf_remote_call_end(&call);
+	hf_attachment_release_receivers(attachment, injector);
 	hf_tracee_detach(injector);
 	return err;
 }
@@ -233,6 +239,9 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence)
 	start = hf_now_ns();
 	err = stop(sequence);
 	stopped = hf_now_ns();
+	/* A process that slept beyond reach has not been paused by us. */
+	if (sequence->attachment.first_stop_ns > start + LONG_WAIT_NS)
+		start = sequence->attachment.first_stop_ns;
 	if (!err)
 		err = read_threads(sequence);
 	read = hf_now_ns();

@@ -57,6 +57,7 @@ void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 	tracee->xstate = xstate;
 	tracee->tid = tid;
 	tracee->kind = kind;
+	tracee->state = HF_TRACEE_RUNNING;
 	err = hf_proc_stat_read(tid, 0, &stat);
 	if (err) {
 		hf_error_ignore(err);

@@ -25,6 +25,7 @@ enum {
 };
 
 enum hf_tracee_state {
+	HF_TRACEE_LISTED,  /* not attached yet */
 	HF_TRACEE_RUNNING, /* attached, no stop reported yet */
 	HF_TRACEE_STOPPED, /* in a ptrace stop, at our mercy */
 	HF_TRACEE_PARTIAL, /* attached, but does not stop: given up */
@@ -44,6 +45,8 @@ struct hf_tracee {
 	int held_signal;   /* taken from the thread, to be given back */
 	bool group_stop;   /* the process was stopped by job control */
 	bool in_vfork;     /* PARTIAL, and its child runs in its memory */
+	bool is_receiver;  /* signals to the process pass through it: see
+			    * remote_attach.c */
 	char name[16];     /* before the stop */
 	char run_state;    /* before the stop: R S D T; 0 if not known */
 	bool has_registers; /* of this stop; with sigmask, interrupted_call */
@@ -54,7 +57,7 @@ struct hf_tracee {
 	bool interrupted_call; /* restart instead of EINTR, see below */
 };
 
-/** Start values; name and run_state from /proc. No ptrace. */
+/** Start values, RUNNING; name and run_state from /proc. No ptrace. */
 void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 		    enum hf_tracee_kind kind);
 

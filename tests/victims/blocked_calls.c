@@ -353,6 +353,8 @@ int main(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	/* Without SA_RESTART: an EINTR would be seen. */
 	sigaction(SIGCHLD, &action, NULL);
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGSYS, &action, NULL);
 	sem_id = semget(IPC_PRIVATE, 1, 0600);
 	queue_id = msgget(IPC_PRIVATE, 0600);
 	for (size_t i = 0; i < num_calls; i++) {

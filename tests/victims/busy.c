@@ -3,7 +3,10 @@
  *
  * usage: busy threads   create and join threads without end
  *        busy spawn     run programs by posix_spawn without end
+ *        busy fork      fork without end, with a thread in epoll_wait that the
+ *                       SIGCHLDs, which are ignored, must not interrupt
  *        busy vfork     a thread is nearly always waiting in vfork
+ *        busy vfork1    the only thread is
  *        busy exec      become this program again and again
  *        busy signals   handle every queued signal
  *        busy timers    expect each tick of an interval timer
@@ -87,6 +90,19 @@ static void *spawn_programs(void *arg)
 	return NULL;
 }
 
+/* No signal has a handler: nothing may end this wait. */
+static void *poll_undisturbed(void *arg)
+{
+	int fd = epoll_create1(0);
+	struct epoll_event event;
+
+	(void)arg;
+	while (!atomic_load(&stopping))
+		if (epoll_wait(fd, &event, 1, 1000) != 0)
+			atomic_fetch_add(&num_wrong, 1);
+	return NULL;
+}
+
 static void *wait_in_vfork(void *arg)
 {
 	(void)arg;
@@ -123,6 +139,58 @@ static int with_threads(void *(*body)(void *), int num_threads)
 	return 0;
 }
 
+/* Not posix_spawn, which blocks signals for so long that SIGCHLD comes
+ * meanwhile: a blocked signal is not ignored, and wakes the poll. */
+static void *fork_children(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stopping)) {
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			usleep(2000);
+			_exit(7);
+		}
+		if (waitpid(pid, &status, 0) != pid ||
+		    !WIFEXITED(status) || WEXITSTATUS(status) != 7)
+			atomic_fetch_add(&num_wrong, 1);
+		atomic_fetch_add(&num_done, 1);
+	}
+	return NULL;
+}
+
+static int fork_beside_poll(void)
+{
+	pthread_t id;
+	int rc;
+
+	if (pthread_create(&id, NULL, poll_undisturbed, NULL))
+		return 2;
+	rc = with_threads(fork_children, 2);
+	pthread_join(id, NULL);
+	return rc;
+}
+
+static int vfork_alone(void)
+{
+	ready();
+	while (!input_ended(0)) {
+		pid_t pid = vfork();
+		int status;
+
+		if (pid == 0) {
+			usleep(300 * 1000);
+			_exit(3);
+		}
+		if (waitpid(pid, &status, 0) != pid ||
+		    !WIFEXITED(status) || WEXITSTATUS(status) != 3)
+			num_wrong++;
+		num_done++;
+	}
+	return 0;
+}
+
 static int exec_again(char **argv, int num_args)
 {
 	char count[32];
@@ -140,9 +208,12 @@ static int exec_again(char **argv, int num_args)
 
 static atomic_long num_handled;
 
-static void on_signal(int signal_number)
+static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
 	(void)signal_number;
+	(void)context;
+	if (info->si_code != SI_QUEUE || info->si_value.sival_int != 1)
+		atomic_fetch_add(&num_wrong, 1);
 	atomic_fetch_add(&num_handled, 1);
 }
 
@@ -172,7 +243,10 @@ static void *compute(void *arg)
  * It then tells how many: "sent N". */
 static int handle_signals(void)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = {
+		.sa_sigaction = on_signal,
+		.sa_flags = SA_SIGINFO,
+	};
 	pthread_t ids[2];
 	char line[64];
 	long num_sent;
@@ -194,7 +268,7 @@ static int handle_signals(void)
 	for (int i = 0; i < 2; i++)
 		pthread_join(ids[i], NULL);
 	printf("num_handled %ld\n", num_handled);
-	return num_handled != num_sent;
+	return num_handled != num_sent || num_wrong;
 }
 
 /* One thread takes SIGALRM of an interval timer by sigtimedwait: its limit is
@@ -239,8 +313,12 @@ int main(int argc, char **argv)
 		rc = with_threads(create_threads, 3);
 	else if (!strcmp(mode, "spawn"))
 		rc = with_threads(spawn_programs, 2);
+	else if (!strcmp(mode, "fork"))
+		rc = fork_beside_poll();
 	else if (!strcmp(mode, "vfork"))
 		rc = with_threads(wait_in_vfork, 1);
+	else if (!strcmp(mode, "vfork1"))
+		rc = vfork_alone();
 	else if (!strcmp(mode, "exec"))
 		rc = exec_again(argv, argc);
 	else if (!strcmp(mode, "signals"))

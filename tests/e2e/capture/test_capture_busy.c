@@ -63,6 +63,18 @@ static void programs_may_be_spawned_and_reaped(void **state)
 	end(&victim);
 }
 
+static void an_ignored_signal_interrupts_nobody(void **state)
+{
+	const int rounds = hf_test_rounds(40);
+	struct hf_victim victim;
+
+	(void)state;
+	start(&victim, "fork");
+	for (int i = 0; i < rounds; i++)
+		hf_test_capture_once(victim.pid);
+	end(&victim);
+}
+
 static void a_thread_in_vfork_is_partial_and_let_go_in_time(void **state)
 {
 	const int rounds = hf_test_rounds(4);
@@ -95,6 +107,36 @@ static void a_thread_in_vfork_is_partial_and_let_go_in_time(void **state)
 		hf_frozen_destroy(frozen);
 	}
 	assert_true(num_partial > 0);
+	end(&victim);
+}
+
+static void an_only_thread_in_vfork_is_waited_for(void **state)
+{
+	struct hf_victim victim;
+	struct hf_frozen *frozen;
+	struct hf_error *err;
+
+	(void)state;
+	start(&victim, "vfork1");
+	hf_test_sleep_ms(50);
+
+	struct hf_capture_options options = {
+		.pid = victim.pid,
+		.stop_timeout_ms = 50,
+		.attempts = 1,
+	};
+
+	err = hf_capture(&options, &frozen);
+	assert_non_null(err);
+	assert_int_equal(err->code, HF_ERROR_TIMEOUT);
+	hf_error_destroy(err);
+	/* With patience it comes out, and the wait is not called a pause. */
+	options.stop_timeout_ms = 2000;
+	assert_hf_ok(hf_capture(&options, &frozen));
+	assert_int_equal(hf_frozen_report(frozen)->num_partial, 0);
+	assert_hf_ok(hf_frozen_release(frozen));
+	assert_true(hf_frozen_report(frozen)->reaped);
+	hf_frozen_destroy(frozen);
 	end(&victim);
 }
 
@@ -190,8 +232,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_may_come_and_go),
 		cmocka_unit_test(programs_may_be_spawned_and_reaped),
+		cmocka_unit_test(an_ignored_signal_interrupts_nobody),
 		cmocka_unit_test(
 			a_thread_in_vfork_is_partial_and_let_go_in_time),
+		cmocka_unit_test(an_only_thread_in_vfork_is_waited_for),
 		cmocka_unit_test(an_exec_meanwhile_harms_nobody),
 		cmocka_unit_test(every_signal_is_handled_once),
 		cmocka_unit_test(waits_for_timer_signals_are_not_interrupted),

@@ -276,6 +276,41 @@ static void a_failure_at_any_step_leaves_the_target_as_it_was(void **state)
 	check_harmless(FAIL, HF_ERROR_OS);
 }
 
+static void a_fault_of_the_injected_call_is_not_the_targets(void **state)
+{
+	const struct hf_capture_hooks hooks = { .false_site = 8 };
+	unsigned long long caught, ignored;
+	struct hf_victim victim;
+
+	(void)state;
+	start(&victim, VICTIM_BLOCKED_CALLS, NULL);
+	caught = hf_test_status_field(victim.pid, "SigCgt", 16);
+	ignored = hf_test_status_field(victim.pid, "SigIgn", 16);
+	for (int i = 0; i < hf_test_rounds(3); i++) {
+		const struct hf_capture_options options = {
+			.pid = victim.pid,
+		};
+		struct hf_frozen *frozen;
+		struct hf_error *err =
+			hf_capture_with_hooks(&options, &hooks, &frozen);
+
+		/* Address 8 is not mapped: SIGSEGV. */
+		assert_non_null(err);
+		assert_int_equal(err->code, HF_ERROR_OS);
+		hf_error_destroy(err);
+		hf_test_capture_once(victim.pid);
+	}
+	assert_int_equal(hf_test_status_field(victim.pid, "SigCgt", 16),
+			 caught);
+	assert_int_equal(hf_test_status_field(victim.pid, "SigIgn", 16),
+			 ignored);
+	fclose(victim.in);
+	victim.in = NULL;
+	assert_int_equal(hf_victim_number(&victim, "num_returned"), 0);
+	assert_int_equal(hf_victim_number(&victim, "num_handled"), 0);
+	assert_int_equal(hf_victim_end(&victim), 0);
+}
+
 static void the_target_may_die_at_any_step(void **state)
 {
 	(void)state;
@@ -394,6 +429,8 @@ int main(void)
 		cmocka_unit_test(the_user_may_stop_at_any_step),
 		cmocka_unit_test(
 			a_failure_at_any_step_leaves_the_target_as_it_was),
+		cmocka_unit_test(
+			a_fault_of_the_injected_call_is_not_the_targets),
 		cmocka_unit_test(the_target_may_die_at_any_step),
 		cmocka_unit_test(
 			a_child_that_was_killed_is_reaped_all_the_same),
