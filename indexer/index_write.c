@@ -318,7 +318,8 @@ struct hf_error *hf_index_write(struct hf_index_model *model, const char *path,
 		err = write_roots(model, db);
 	if (!err)
 		err = write_type_stats(model, db);
-	hf_index_phase_done(model, "write", num_rows, start_ns, 0);
+	hf_index_phase_done(model, "write", num_rows, start_ns,
+			    hf_db_writer_peak_bytes());
 	if (!err)
 		err = write_phases(model, db);
 	return err ? err : hf_db_writer_commit(db, model->progress);

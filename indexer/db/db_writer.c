@@ -251,8 +251,33 @@ static uint64_t count_statements(const char *sql)
 	return num;
 }
 
+uint64_t hf_db_writer_peak_bytes(void)
+{
+	return (uint64_t)sqlite3_memory_highwater(0);
+}
+
+/* The last phase can only be told by who ends it. */
+static struct hf_error *write_index_phase(struct hf_db_writer *writer,
+					  uint64_t start_ns)
+{
+	char *sql = sqlite3_mprintf(
+		"INSERT INTO phase(name, ns, items, peak_bytes) "
+		"VALUES ('index', %llu, %llu, %llu)",
+		hf_now_ns() - start_ns,
+		writer->objects.num_rows + writer->refs.num_rows,
+		hf_db_writer_peak_bytes());
+	struct hf_error *err;
+
+	if (!sql)
+		return &hf_enomem;
+	err = run(writer, sql, "write");
+	sqlite3_free(sql);
+	return err;
+}
+
 static struct hf_error *finish(struct hf_db_writer *writer)
 {
+	uint64_t start_ns = hf_now_ns();
 	char pragma[64];
 	struct hf_error *err = hf_db_batch_flush(writer, &writer->objects);
 
@@ -269,6 +294,8 @@ static struct hf_error *finish(struct hf_db_writer *writer)
 		err = write_statistics(writer);
 	if (!err)
 		err = run(writer, hf_sql_views(), "write");
+	if (!err)
+		err = write_index_phase(writer, start_ns);
 	return err ? err : run(writer, "COMMIT", "write");
 }
 

@@ -144,8 +144,12 @@ struct hf_error *hf_db_put_phase(struct hf_db_writer *writer, const char *name,
 				 uint64_t elapsed_ns, uint64_t items,
 				 uint64_t peak_bytes) HF_MUST_CHECK;
 
+/** The most memory SQLite has held in this process, in bytes. */
+uint64_t hf_db_writer_peak_bytes(void);
+
 /**
- * Indices, statistics, views, commit, close. The file is complete after it;
+ * Indices, statistics, views, row `index` of table phase, commit, close. The
+ * file is complete after it;
  * it has not been synced. Nothing can be put after it.
  *
  * @return NULL; NO_SPACE, NO_MEMORY, INTERRUPTED, OS or SQL.
