@@ -45,6 +45,12 @@ struct hf_capture_report {
 /** A forked, stopped child, and the parent's threads at the fork. */
 struct hf_frozen;
 
+/* In the calling process: a thread is started that makes all ptrace calls and
+ * lives until the release; the kernel sends SIGCHLD for the stops of tracees;
+ * for the pause an unused real-time signal has a handler. Any thread may make
+ * the calls below, one at a time for each frozen. docs/capture-safety.md has
+ * the contract with the target. */
+
 /**
  * Take the fork. On success every thread of the target runs again as if
  * nothing had happened and *ret is a child of it, ptrace-stopped, that

@@ -1,7 +1,7 @@
-/* Victim: lives under seccomp, or is not dumpable.
+/* Victim: lives under seccomp, is not dumpable, or may not fork.
  * SPDX-License-Identifier: MIT
  *
- * usage: confined errno|kill|strict|undumpable|plain
+ * usage: confined errno|kill|strict|undumpable|nproc|plain
  *
  * Answers each line with "alive". */
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "plain";
 	static const char ready[] = "ready\n", alive[] = "alive\n";
+	const struct rlimit no_more = { 1, 1 };
 	char byte;
 
 	if (!strcmp(mode, "errno") && forbid(SECCOMP_RET_ERRNO | EAGAIN))
@@ -51,6 +53,8 @@ int main(int argc, char **argv)
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) < 0)
 		return 2;
 	if (!strcmp(mode, "undumpable") && prctl(PR_SET_DUMPABLE, 0) < 0)
+		return 2;
+	if (!strcmp(mode, "nproc") && setrlimit(RLIMIT_NPROC, &no_more) < 0)
 		return 2;
 	/* Strict mode allows read, write, and exit: no stdio. */
 	if (write(1, ready, sizeof(ready) - 1) < 0)

@@ -232,6 +232,36 @@ static void ones_own_process_needs_no_privilege(void **state)
 	close(out);
 }
 
+static void a_process_that_may_not_fork_goes_on(void **state)
+{
+	int in, out, status;
+	pid_t pid = start_as_nobody("nproc", &in, &out);
+	struct hf_frozen *frozen;
+	struct hf_error *err;
+	char text[64];
+	ssize_t len;
+
+	(void)state;
+	for (int i = 0; i < hf_test_rounds(3); i++) {
+		err = hf_test_capture(pid, &frozen);
+		assert_non_null(err);
+		assert_int_equal(err->code, HF_ERROR_OS);
+		assert_int_equal(err->os_error, EAGAIN);
+		assert_contains(err->cause, "RLIMIT_NPROC");
+		hf_error_destroy(err);
+	}
+	assert_int_equal(write(in, "\n", 1), 1);
+	do {
+		len = read(out, text, sizeof(text) - 1);
+		assert_true(len > 0);
+		text[len] = '\0';
+	} while (!strstr(text, "alive"));
+	close(in);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(hf_victim_status(status), 0);
+	close(out);
+}
+
 static void a_process_that_is_not_dumpable_is_refused(void **state)
 {
 	int in, out;
@@ -347,6 +377,7 @@ int main(void)
 		cmocka_unit_test(strict_mode_does_not_kill),
 		cmocka_unit_test(anothers_process_is_refused_with_the_reason),
 		cmocka_unit_test(ones_own_process_needs_no_privilege),
+		cmocka_unit_test(a_process_that_may_not_fork_goes_on),
 		cmocka_unit_test(a_process_that_is_not_dumpable_is_refused),
 		cmocka_unit_test(another_tracer_is_named),
 		cmocka_unit_test(what_is_no_target_is_told_apart),
