@@ -294,6 +294,44 @@ static struct hf_error *find_by_symbols(const struct hf_image *image,
 	return NULL;
 }
 
+/* Fields that other layouts have at other places. */
+static bool is_consistent(struct hf_pages *pages,
+			  const struct hf_malloc_layout *layout,
+			  uint64_t main_arena)
+{
+	enum { MAX_ARENAS = 1 << 16 };
+	uint64_t addr = main_arena, top = 0, system_mem = 0;
+
+	if (!hf_pages_peek_u64(pages, main_arena + layout->top, &top) ||
+	    !hf_pages_peek_u64(pages, main_arena + layout->system_mem,
+			       &system_mem))
+		return false;
+	if (top - main_arena < layout->state_bytes ? system_mem != 0 :
+	    system_mem < 4096 || system_mem >> 47 != 0)
+		return false;
+	for (uint32_t i = 0; i < MAX_ARENAS; i++) {
+		if (!hf_pages_peek_u64(pages, addr + layout->next, &addr))
+			return false;
+		if (addr == main_arena)
+			return true;
+	}
+	return false;
+}
+
+/* malloc makes the first thread's tcache before anything else. */
+static bool has_tcache(struct hf_pages *pages,
+		       const struct hf_malloc_layout *layout, uint64_t mp)
+{
+	uint64_t sbrk_base, size;
+
+	if (!mp ||
+	    !hf_pages_peek_u64(pages, mp + layout->sbrk_base, &sbrk_base) ||
+	    !hf_pages_peek_u64(pages, ((sbrk_base + 15) & ~UINT64_C(15)) + 8,
+			       &size))
+		return false;
+	return hf_is_tcache_chunk(layout, size & ~UINT64_C(7));
+}
+
 struct hf_error *hf_anchors_find(const struct hf_image *image,
 				 const struct hf_module *module,
 				 const struct hf_malloc_layout *layout,
@@ -309,11 +347,11 @@ struct hf_error *hf_anchors_find(const struct hf_image *image,
 		if (err)
 			return err;
 	}
+	err = hf_pages_create(image, &pages);
+	if (err)
+		return err;
 	if (!anchors.main_arena || !anchors.mp) {
 		err = read_data(image, module, &array);
-		if (err)
-			return err;
-		err = hf_pages_create(image, &pages);
 		if (err)
 			return err;
 		if (!anchors.main_arena)
@@ -323,6 +361,9 @@ struct hf_error *hf_anchors_find(const struct hf_image *image,
 	}
 	if (!anchors.main_arena)
 		return &hf_not_found;
+	anchors.is_consistent = is_consistent(pages, layout,
+					      anchors.main_arena);
+	anchors.has_tcache = has_tcache(pages, layout, anchors.mp);
 	*ret = anchors;
 	return NULL;
 }

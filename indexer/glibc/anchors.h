@@ -10,7 +10,12 @@ struct hf_anchors {
 	uint64_t mp;            /* 0: not found */
 	bool arena_by_symbol;   /* else by its structure */
 	bool mp_by_symbol;
-	uint32_t empty_bins;    /* of main_arena: how sure the structure is */
+	uint32_t empty_bins;    /* of main_arena; 0: never initialised */
+	bool is_consistent;     /* the list of arenas leads back to it, and the
+				 * bytes it counts are possible: the layout is
+				 * right */
+	bool has_tcache;        /* the first chunk of the heap has the size of
+				 * this layout's tcache, as it mostly has */
 };
 
 /**

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "indexer/glibc/arenas.h"
+
 /* glibc 2.17 .. 2.42, malloc/malloc.c:
  *
  * fastbinsY[i]: singly linked through fd, for chunks of 32 + 16 * i bytes;
@@ -164,7 +166,7 @@ static bool read_tcache(const struct hf_glibc_heap *heap, uint64_t addr,
 			struct tcache *ret)
 {
 	const struct hf_malloc_layout *layout = &heap->layout;
-	uint64_t words[1024 / 8], size, wrong = 0, same_slots = 0;
+	uint64_t words[1024 / 8], size, wrong = 0, same_slots = 0, good = 0;
 	const uint8_t *bytes = (const uint8_t *)words;
 
 	if (addr % HF_CHUNK_ALIGN != 0 || addr < HF_CHUNK_HEADER ||
@@ -192,17 +194,24 @@ static bool read_tcache(const struct hf_glibc_heap *heap, uint64_t addr,
 		ret->num_entries++;
 		list_sizes(i, &min_bytes, &max_bytes);
 		if (entry % HF_CHUNK_ALIGN != 0 ||
-		    !hf_pages_peek_u64(heap->pages, entry - 8, &size))
-			return false;
+		    !hf_pages_peek_u64(heap->pages, entry - 8, &size)) {
+			wrong++;
+			continue;
+		}
 		size &= ~(uint64_t)SIZE_FLAGS;
-		if (size < min_bytes || size > max_bytes)
+		if (size >= min_bytes && size <= max_bytes)
+			good++;
+		else
 			wrong++;
 	}
-	/* One list may be half changed by a thread that was stopped, or be
-	 * damaged; with nothing in it, all must be as it was set up. */
+	/* With nothing in it, all must be as it was set up. */
 	if (ret->num_entries == 0 && layout->tcache == HF_TCACHE_SLOTS)
 		return same_slots == layout->tcache_num && ret->counts[0] != 0;
-	return wrong <= (ret->num_entries > 1 ? 1 : 0);
+	/* One list may be half changed by a thread that was stopped. If more
+	 * is wrong it is damaged; then several lists that begin with a chunk
+	 * of just their size, and few that do not, say what it is. */
+	return wrong <= (ret->num_entries > 1 ? 1 : 0) ||
+	       (good >= 3 && ret->num_entries - good <= good / 4);
 }
 
 static struct hf_error *follow_tcache(const struct hf_glibc_heap *heap,
@@ -260,7 +269,10 @@ static void candidate_array_deinit(candidate_array *array)
 	hf_array_deinit(array);
 }
 
-enum { TLS_MAX = 64 * 1024 }; /* of one thread, below its descriptor */
+enum {
+	TLS_MAX = 64 * 1024, /* of one thread, below its descriptor */
+	TLS_UNKNOWN = 4096,
+};
 
 static struct hf_error *find_candidates(const struct hf_glibc_heap *heap,
 					candidate_array *ret)
@@ -274,20 +286,20 @@ static struct hf_error *find_candidates(const struct hf_glibc_heap *heap,
 	for (size_t i = 0; i < num; i++) {
 		uint64_t end = threads[i].regs.fs_base & ~UINT64_C(7);
 		uint64_t start = threads[i].tls.start, bytes, got;
+		const struct hf_range *extent = hf_extent_at(heap, end - 8);
 
-		if (end == 0)
+		if (!extent || end < 8)
 			continue;
-		if (start == 0 || start > end || end - start > TLS_MAX)
-			start = end > TLS_MAX ? end - TLS_MAX : 0;
+		if (start >= end || start < extent->start ||
+		    end - start > TLS_MAX) {
+			/* Not known: the last of it, where libc's block is. */
+			start = extent->start;
+			if (end - start > TLS_UNKNOWN)
+				start = end - TLS_UNKNOWN;
+		}
 		start = (start + 7) & ~UINT64_C(7);
 		bytes = end - start;
 		got = hf_image_read_some(heap->image, start, words, bytes);
-		if (got < bytes) { /* below it may be nothing: from 4 KiB on */
-			start = end - (end < 4096 ? end : 4096);
-			bytes = end - start;
-			got = hf_image_read_some(heap->image, start, words,
-						 bytes);
-		}
 		for (uint64_t w = 0; w < got / 8; w++) {
 			struct candidate candidate = {
 				.addr = words[w],

@@ -69,6 +69,14 @@ struct hf_glibc_heap {
 	HF_ARRAY(struct hf_range) extents; /* private rw memory, merged */
 };
 
+/** A reader for hf_glibc_reader.walk and close, for a malloc whose place and
+ * layout are known already. @param mp 0: not known. */
+struct hf_error *hf_glibc_open_at(const struct hf_image *image,
+				  struct hf_anomalies *anomalies,
+				  const struct hf_malloc_layout *layout,
+				  uint64_t main_arena, uint64_t mp,
+				  void **ret) HF_MUST_CHECK;
+
 static inline uint64_t hf_chunk_align(uint64_t addr)
 {
 	return (addr + HF_CHUNK_ALIGN - 1) & ~(uint64_t)(HF_CHUNK_ALIGN - 1);

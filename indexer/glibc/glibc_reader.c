@@ -54,73 +54,134 @@ static bool is_libc_name(const struct hf_module *module)
 	       strncmp(name, "libc-2.", 7) == 0;
 }
 
-/* One module that says it is a glibc.
- * @return NULL, NOT_FOUND (never used), UNSUPPORTED, or a failure. */
-static struct hf_error *open_libc(struct hf_glibc *glibc,
-				  const struct hf_module *module,
-				  const struct hf_glibc_options *options)
-{
-	struct libc *libc = &glibc->libcs[glibc->num_libcs];
-	const struct hf_malloc_layout *layout;
-	char version_text[32];
+/* Layout and anchors for one version. */
+struct found {
+	struct libc libc;
 	uint32_t version;
-	bool exact, by_dwarf = false;
+	bool exact;      /* the table knows the version */
+	bool by_dwarf;
+};
+
+static struct hf_error *try_version(struct hf_glibc *glibc,
+				    const struct hf_module *module,
+				    uint32_t version,
+				    const struct hf_glibc_options *options,
+				    struct found *ret)
+{
+	const struct hf_malloc_layout *layout =
+		hf_malloc_layout_find(version, &ret->exact);
 	struct hf_error *err;
 
-	err = hf_malloc_version_find(glibc->image, module, &version,
-				     version_text, sizeof(version_text));
-	if (err)
-		return err;
-	layout = hf_malloc_layout_find(version, &exact);
 	if (!layout)
-		return hf_error_create(HF_ERROR_UNSUPPORTED, "glibc %s in '%s' "
-				       "is older than 2.17", version_text,
+		return hf_error_create(HF_ERROR_UNSUPPORTED, "glibc %u.%u in "
+				       "'%s' is older than 2.17",
+				       version / 100, version % 100,
 				       module->path);
-	libc->module = module;
-	libc->layout = *layout;
+	ret->version = version;
+	ret->libc.module = module;
+	ret->libc.layout = *layout;
+	ret->by_dwarf = false;
 	if (!options->no_dwarf) {
 		err = hf_malloc_layout_from_dwarf(glibc->image, module,
-						  &libc->layout);
-		by_dwarf = !err;
+						  &ret->libc.layout);
+		ret->by_dwarf = !err;
 		if (err && err->code == HF_ERROR_NO_MEMORY)
 			return err;
 		hf_error_ignore(err); /* the table is good enough */
 	}
-	err = hf_anchors_find(glibc->image, module, &libc->layout,
-			      !options->no_symbols, &libc->anchors);
-	if (err && err->code == HF_ERROR_NOT_FOUND && !exact && !by_dwarf) {
+	err = hf_anchors_find(glibc->image, module, &ret->libc.layout,
+			      !options->no_symbols, &ret->libc.anchors);
+	if (err && err->code == HF_ERROR_NOT_FOUND && !ret->exact &&
+	    !ret->by_dwarf) {
 		hf_error_ignore(err);
 		err = hf_error_create(HF_ERROR_UNSUPPORTED,
-				      "glibc %s in '%s' is newer than this "
+				      "glibc %u.%u in '%s' is newer than this "
 				      "tool, and its malloc looks different",
-				      version_text, module->path);
+				      version / 100, version % 100,
+				      module->path);
 		return hf_error_fix(err, "install libc's debug symbols "
 				    "(package libc6-dbg or glibc-debuginfo)");
 	}
-	if (err)
-		return err;
-	if (libc->anchors.empty_bins == 0)
-		return &hf_not_found; /* a symbol, but never initialised */
+	return err;
+}
 
-	if (glibc->num_libcs++ == 0) {
-		struct hf_reader_info *info = &glibc->info;
-		const struct hf_anchors *anchors = &libc->anchors;
+static void set_info(struct hf_reader_info *info, const struct found *found,
+		     const char *version_text)
+{
+	const struct hf_anchors *anchors = &found->libc.anchors;
+	bool known = found->exact || found->by_dwarf;
 
+	if (version_text[0])
 		snprintf(info->version, sizeof(info->version), "%s",
 			 version_text);
-		snprintf(info->how, sizeof(info->how),
-			 "layout from %s, main_arena by %s, mp_ %s",
-			 by_dwarf ? "debug information" :
-			 exact    ? "table" : "table of an older version",
-			 anchors->arena_by_symbol ? "symbol" : "structure",
-			 !anchors->mp		  ? "not found" :
-			 anchors->mp_by_symbol	  ? "by symbol" :
-						    "by structure");
-		info->confidence = (by_dwarf || exact) && anchors->mp ?
-					   HF_CONFIDENCE_HIGH :
-				   by_dwarf || exact ? HF_CONFIDENCE_MEDIUM :
-						       HF_CONFIDENCE_LOW;
+	else
+		snprintf(info->version, sizeof(info->version),
+			 "like %u.%u", found->version / 100,
+			 found->version % 100);
+	snprintf(info->how, sizeof(info->how),
+		 "layout from %s, main_arena by %s, mp_ %s",
+		 found->by_dwarf ? "debug information" :
+		 found->exact	 ? "table" :
+				   "table of an older version",
+		 anchors->arena_by_symbol ? "symbol" : "structure",
+		 !anchors->mp	       ? "not found" :
+		 anchors->mp_by_symbol ? "by symbol" : "by structure");
+	info->confidence = !known || !anchors->is_consistent ?
+				   HF_CONFIDENCE_LOW :
+			   anchors->mp ? HF_CONFIDENCE_HIGH :
+					 HF_CONFIDENCE_MEDIUM;
+}
+
+/* One module that may have a glibc in it.
+ * @return NULL, NOT_FOUND (none, or never used), UNSUPPORTED, or a failure. */
+static struct hf_error *open_libc(struct hf_glibc *glibc,
+				  const struct hf_module *module,
+				  const struct hf_glibc_options *options)
+{
+	struct hf_malloc_versions versions;
+	struct found best = { 0 };
+	int best_score = -1;
+	struct hf_error *err, *first_err = NULL;
+
+	err = hf_malloc_versions_find(glibc->image, module,
+				      options->no_version, &versions);
+	if (err)
+		return err;
+	/* Mostly there is one. Else the one whose fields make most sense. */
+	for (size_t i = 0; i < versions.num; i++) {
+		struct found found = { 0 };
+		int score;
+
+		err = try_version(glibc, module, versions.version[i], options,
+				  &found);
+		if (err && (err->code == HF_ERROR_NOT_FOUND ||
+			    err->code == HF_ERROR_UNSUPPORTED)) {
+			if (first_err)
+				hf_error_ignore(err);
+			else
+				first_err = err;
+			continue;
+		}
+		if (err) {
+			hf_error_destroy(first_err);
+			return err;
+		}
+		score = 4 * found.libc.anchors.is_consistent +
+			2 * (found.libc.anchors.mp != 0) +
+			found.libc.anchors.has_tcache;
+		if (score > best_score) {
+			best_score = score;
+			best = found;
+		}
 	}
+	if (best_score < 0)
+		return first_err;
+	hf_error_destroy(first_err);
+	if (best.libc.anchors.empty_bins == 0)
+		return &hf_not_found; /* a symbol, but never initialised */
+	if (glibc->num_libcs == 0)
+		set_info(&glibc->info, &best, versions.text);
+	glibc->libcs[glibc->num_libcs++] = best.libc;
 	return NULL;
 }
 
@@ -161,6 +222,27 @@ struct hf_error *hf_glibc_open(const struct hf_image *image,
 		return unsupported ? unsupported : &hf_not_found;
 	hf_error_destroy(unsupported);
 	*ret = HF_TAKE(glibc);
+	return NULL;
+}
+
+struct hf_error *hf_glibc_open_at(const struct hf_image *image,
+				  struct hf_anomalies *anomalies,
+				  const struct hf_malloc_layout *layout,
+				  uint64_t main_arena, uint64_t mp,
+				  void **ret)
+{
+	struct hf_glibc *glibc = calloc(1, sizeof(*glibc));
+
+	if (!glibc)
+		return &hf_enomem;
+	glibc->image = image;
+	glibc->anomalies = anomalies;
+	glibc->info.name = HF_GLIBC_READER;
+	glibc->libcs[0].layout = *layout;
+	glibc->libcs[0].anchors.main_arena = main_arena;
+	glibc->libcs[0].anchors.mp = mp;
+	glibc->num_libcs = 1;
+	*ret = glibc;
 	return NULL;
 }
 
@@ -245,7 +327,12 @@ static struct hf_error *report_region(struct report *report,
 		uint64_t mem = addr + HF_CHUNK_HEADER;
 		uint64_t usable = bytes - 8;
 
+		/* Only where damage cut it off is it the last one. */
+		if (usable > region->end - mem)
+			usable = region->end - mem;
 		addr += bytes;
+		if (usable == 0)
+			continue;
 		switch (hf_chunk_table_state(table, entry)) {
 		case HF_CHUNK_LIVE:
 			err = put(report, &area, id, mem, usable,
@@ -267,9 +354,8 @@ static struct hf_error *report_region(struct report *report,
 			/* No next chunk whose prev_size it could use. */
 			usable = bytes - HF_CHUNK_HEADER;
 			area.trim_bytes = usable;
-			if (usable)
-				err = put(report, &area, id, mem, usable,
-					  HF_BLOCK_FREE);
+			err = put(report, &area, id, mem, usable,
+				  HF_BLOCK_FREE);
 			break;
 		case HF_CHUNK_FENCE:
 		case HF_CHUNK_GAP:

@@ -23,6 +23,7 @@ extern const struct hf_heap_reader_ops hf_glibc_reader;
 struct hf_glibc_options {
 	bool no_symbols;  /* find main_arena and mp_ by their structure */
 	bool no_dwarf;    /* use the table of layouts */
+	bool no_version;  /* find out which layout it is by its structure */
 };
 
 /** As hf_glibc_reader.open, with options. */

@@ -1,9 +1,6 @@
-/* Malloc layout: the table of versions, and the version text in libc.
+/* Malloc layout: the table of versions.
  * SPDX-License-Identifier: MIT */
 #include "indexer/glibc/malloc_layout.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* Read from malloc/malloc.c and malloc/arena.c of each release from glibc-2.17
  * to glibc-2.42, and of master at 2.42.9000 (January 2026, just before 2.43).
@@ -130,82 +127,4 @@ const struct hf_malloc_layout *hf_malloc_layout_find(uint32_t version,
 	if (exact_ret)
 		*exact_ret = found && version <= NEWEST_KNOWN;
 	return found;
-}
-
-/* "... release version 2.36." -> 236 and "2.36". */
-static bool parse_version(const char *text, uint32_t *version_ret,
-			  char *text_ret, size_t size)
-{
-	static const char before[] = "release version ";
-	const char *at = strstr(text, before);
-	unsigned int major, minor, patch;
-	int num;
-
-	if (!at)
-		return false;
-	num = sscanf(at + sizeof(before) - 1, "%2u.%3u.%5u", &major, &minor,
-		     &patch);
-	if (num < 2 || major != 2)
-		return false;
-	*version_ret = major * 100 + minor;
-	if (num == 3 && patch >= 9000) /* development towards the next one */
-		(*version_ret)++;
-	if (text_ret)
-		snprintf(text_ret, size, "%u.%u", major, minor);
-	return true;
-}
-
-enum {
-	SEARCH_PIECE = 256 * 1024,
-	SEARCH_OVERLAP = 256,            /* the whole text fits into it */
-	SEARCH_LIMIT = 256 * 1024 * 1024 /* of one module */
-};
-
-struct hf_error *hf_malloc_version_find(const struct hf_image *image,
-					const struct hf_module *module,
-					uint32_t *version_ret, char *text_ret,
-					size_t size)
-{
-	static const char needle[] = "GNU C Library";
-	HF_AUTO_FREE char *piece = malloc(SEARCH_PIECE + 1);
-	size_t num, searched = 0;
-	const struct hf_segment *segments = hf_image_segments(image, &num);
-	const struct hf_module *modules = hf_image_modules(image, &(size_t){ 0 });
-
-	if (!piece)
-		return &hf_enomem;
-	for (size_t i = 0; i < num; i++) {
-		const struct hf_segment *segment = &segments[i];
-		uint64_t addr = segment->start;
-
-		if (segment->module_id == HF_NO_MODULE ||
-		    &modules[segment->module_id] != module ||
-		    segment->kind == HF_SEGMENT_SPECIAL ||
-		    (segment->prot & 2 /* PROT_WRITE */))
-			continue;
-		while (addr < segment->end && searched < SEARCH_LIMIT) {
-			size_t want = SEARCH_PIECE, got;
-			const char *at = piece;
-
-			if (segment->end - addr < want)
-				want = segment->end - addr;
-			got = hf_image_read_some(image, addr, piece, want);
-			piece[got] = '\0';
-			while ((at = memmem(at, piece + got - at, needle,
-					    sizeof(needle) - 1))) {
-				if (parse_version(at, version_ret, text_ret,
-						  size))
-					return NULL;
-				at++;
-			}
-			searched += want;
-			if (got < want) /* a hole: on with the next page */
-				addr = (addr + got + 4096) & ~UINT64_C(4095);
-			else if (want == SEARCH_PIECE)
-				addr += want - SEARCH_OVERLAP;
-			else
-				break;
-		}
-	}
-	return &hf_not_found;
 }

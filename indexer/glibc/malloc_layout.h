@@ -71,19 +71,27 @@ struct hf_malloc_layout {
 const struct hf_malloc_layout *hf_malloc_layout_find(uint32_t version,
 						     bool *exact_ret);
 
+/** Versions that a module's malloc can be, the likeliest first. */
+struct hf_malloc_versions {
+	uint32_t version[16];   /* 236 for 2.36 */
+	size_t num;
+	char text[16];          /* "2.36"; empty if nothing says it */
+};
+
 /**
- * Find "GNU C Library ... release version X.YY" in the read-only segments of
- * a module.
+ * Look for glibc in the read-only segments of a module: for its own text, "GNU
+ * C Library ... release version X.YY"; else, in static programs, which do not
+ * have it, for malloc's messages, which differ from version to version. A
+ * development version X.YY.9000 counts as the next one.
  *
- * @param version_ret 236 for 2.36; a development version X.YY.9000 counts as
- * the next one.
- * @param text_ret "2.36", at most size bytes. May be NULL.
- * @return NULL, or NOT_FOUND.
+ * @param no_texts act as if the module did not name the version.
+ * @return NULL, or NOT_FOUND: no glibc malloc in there.
  */
-struct hf_error *hf_malloc_version_find(const struct hf_image *image,
-					const struct hf_module *module,
-					uint32_t *version_ret, char *text_ret,
-					size_t size) HF_MUST_CHECK;
+struct hf_error *hf_malloc_versions_find(const struct hf_image *image,
+					 const struct hf_module *module,
+					 bool no_texts,
+					 struct hf_malloc_versions *ret)
+	HF_MUST_CHECK;
 
 /**
  * Replace everything in *layout that the debug information of libc tells: from

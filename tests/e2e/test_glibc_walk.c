@@ -197,13 +197,14 @@ static void one_thread_agrees_block_for_block(void **state)
 static void anchors_and_layout_are_found_in_every_way(void **state)
 {
 	static const struct scenario scenarios[] = {
-		{ .name = "single", .options = { true, true } },
-		{ .name = "single", .options = { true, false } },
-		{ .name = "single", .options = { false, true } },
-		{ .name = "fast", .options = { true, true } },
-		{ .name = "threads", .options = { true, true } },
-		{ .name = "large", .options = { true, true } },
-		{ .name = "noncontiguous", .options = { true, true } },
+		{ .name = "single", .options = { true, true, false } },
+		{ .name = "single", .options = { true, false, false } },
+		{ .name = "single", .options = { false, true, false } },
+		{ .name = "single", .options = { true, true, true } },
+		{ .name = "fast", .options = { true, true, false } },
+		{ .name = "threads", .options = { true, true, false } },
+		{ .name = "large", .options = { true, true, false } },
+		{ .name = "noncontiguous", .options = { true, true, false } },
 	};
 
 	(void)state;
@@ -295,6 +296,26 @@ static void a_child_that_the_program_forked_agrees(void **state)
 	CHECK_ALL(scenarios);
 }
 
+static void static_programs_agree_with_and_without_symbols(void **state)
+{
+	static const struct scenario scenarios[] = {
+		{ .name = "single", .program = HF_VICTIM_STATIC },
+		{ .name = "threads", .program = HF_VICTIM_STATIC },
+		{ .name = "single", .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "threads", .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "aligned", .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "noncontiguous",
+		  .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "stdio", .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "nothing", .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "single", .program = HF_VICTIM_STATIC "_stripped",
+		  .options = { .no_version = true } },
+	};
+
+	(void)state;
+	CHECK_ALL(scenarios);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +325,7 @@ int main(void)
 		cmocka_unit_test(chunks_with_their_own_mapping_agree),
 		cmocka_unit_test(a_main_arena_without_brk_agrees),
 		cmocka_unit_test(tunables_change_nothing),
+		cmocka_unit_test(static_programs_agree_with_and_without_symbols),
 		cmocka_unit_test(a_child_that_the_program_forked_agrees),
 	};
 
