@@ -301,14 +301,14 @@ static void static_programs_agree_with_and_without_symbols(void **state)
 	static const struct scenario scenarios[] = {
 		{ .name = "single", .program = HF_VICTIM_STATIC },
 		{ .name = "threads", .program = HF_VICTIM_STATIC },
-		{ .name = "single", .program = HF_VICTIM_STATIC "_stripped" },
-		{ .name = "threads", .program = HF_VICTIM_STATIC "_stripped" },
-		{ .name = "aligned", .program = HF_VICTIM_STATIC "_stripped" },
+		{ .name = "single", .program = HF_VICTIM_STRIPPED },
+		{ .name = "threads", .program = HF_VICTIM_STRIPPED },
+		{ .name = "aligned", .program = HF_VICTIM_STRIPPED },
 		{ .name = "noncontiguous",
-		  .program = HF_VICTIM_STATIC "_stripped" },
-		{ .name = "stdio", .program = HF_VICTIM_STATIC "_stripped" },
-		{ .name = "nothing", .program = HF_VICTIM_STATIC "_stripped" },
-		{ .name = "single", .program = HF_VICTIM_STATIC "_stripped",
+		  .program = HF_VICTIM_STRIPPED },
+		{ .name = "stdio", .program = HF_VICTIM_STRIPPED },
+		{ .name = "nothing", .program = HF_VICTIM_STRIPPED },
+		{ .name = "single", .program = HF_VICTIM_STRIPPED,
 		  .options = { .no_version = true } },
 	};
 
