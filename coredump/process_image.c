@@ -373,8 +373,9 @@ struct hf_error *hf_process_image_open_flags(pid_t pid,
 	struct process *process = NULL;
 	struct hf_error *err = open_process(pid, flags, &process);
 
-	if (!err)
-		err = hf_image_create(&process_ops, process, &image);
+	if (err)
+		return err;
+	err = hf_image_create(&process_ops, process, &image);
 	if (err)
 		return err;
 	err = add_memory(image, process, flags);

@@ -126,8 +126,7 @@ static struct hf_error *find_edges(struct hf_index_model *model)
 		return err;
 	model->partial |= model->edges.missing_bytes > 0;
 	hf_index_phase_done(model, "scan", num_edges, start_ns,
-			    num_edges * 8 + num_edges / 8 +
-				    (uint64_t)model->num_nodes * 16);
+			    model->edges.peak_bytes);
 	return NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "indexer/graph/flat_array.h"
 #include "indexer/graph/type_retained.h"
 
 /* Two dominator problems, one after the other: what the root holders reach,
@@ -16,10 +17,12 @@ static struct hf_error *allocate(struct hf_index_model *model)
 {
 	size_t num = (size_t)model->num_nodes + 1;
 
-	model->bfs_parent = malloc(num * sizeof(*model->bfs_parent));
-	model->root_distance = malloc(num * sizeof(*model->root_distance));
-	model->idom = malloc(num * sizeof(*model->idom));
-	model->retained_bytes = malloc(num * sizeof(*model->retained_bytes));
+	model->bfs_parent = hf_flat_uninit(num, sizeof(*model->bfs_parent));
+	model->root_distance =
+		hf_flat_uninit(num, sizeof(*model->root_distance));
+	model->idom = hf_flat_uninit(num, sizeof(*model->idom));
+	model->retained_bytes =
+		hf_flat_uninit(num, sizeof(*model->retained_bytes));
 	if (!model->bfs_parent || !model->root_distance || !model->idom ||
 	    !model->retained_bytes)
 		return &hf_enomem;
@@ -75,7 +78,7 @@ struct hf_error *hf_index_analyse(struct hf_index_model *model)
 	if (err)
 		return err;
 	holders = malloc(((size_t)model->holders.num + 1) * sizeof(*holders));
-	order = malloc(((size_t)model->num_nodes + 1) * sizeof(*order));
+	order = hf_flat_uninit((size_t)model->num_nodes + 1, sizeof(*order));
 	if (!holders || !order)
 		return &hf_enomem;
 	for (uint32_t i = 0; i < model->holders.num; i++)
@@ -89,8 +92,7 @@ struct hf_error *hf_index_analyse(struct hf_index_model *model)
 	if (err)
 		return err;
 	hf_index_phase_done(model, "reach", model->num_nodes, start_ns,
-			    (uint64_t)model->num_nodes * 28 +
-				    graph->num_edges * 4);
+			    (uint64_t)model->num_nodes * 17);
 
 	start_ns = hf_now_ns();
 	err = hf_graph_dominators(graph, holders, model->holders.num,
@@ -103,8 +105,8 @@ struct hf_error *hf_index_analyse(struct hf_index_model *model)
 	if (err)
 		return err;
 	hf_index_phase_done(model, "dominators", model->num_nodes, start_ns,
-			    (uint64_t)model->num_nodes * 56 +
-				    graph->num_edges * 12);
+			    (uint64_t)model->num_nodes * 28 +
+				    graph->num_edges * 8);
 
 	start_ns = hf_now_ns();
 	hf_graph_retained(model->idom, order, num_ordered,

@@ -28,7 +28,7 @@ const char *hf_index_root_name(const struct hf_holder *holder, uint32_t slot)
 	if (holder->kind == HF_HOLDER_REGISTERS)
 		return slot < sizeof(registers) / sizeof(*registers)
 			       ? registers[slot]
-			       : NULL;
+			       : "xstate";
 	return holder->kind == HF_HOLDER_GLOBAL ? holder->name : NULL;
 }
 

@@ -241,6 +241,37 @@ static struct hf_error *read_part(struct part *part)
 	return NULL;
 }
 
+/* Words that are in no memory of the target; the first one has slot `slot`. */
+static struct hf_error *read_words(struct part *part, const void *bytes,
+				   size_t len, uint32_t slot)
+{
+	enum { STRIDE = 64 };
+
+	for (size_t at = 0; at + 8 <= len; at += STRIDE * 8) {
+		uint64_t words[STRIDE];
+		struct hf_hit hits[STRIDE];
+		size_t num = (len - at) / 8 < STRIDE ? (len - at) / 8 : STRIDE;
+
+		memcpy(words, (const char *)bytes + at, num * 8);
+		part->read_bytes += num * 8;
+		num = hf_address_map_scan(part->map, words, num, hits);
+		for (size_t k = 0; k < num; k++) {
+			struct hf_error *err = hf_edge_list_add(
+				part->list,
+				part->target_base + hits[k].object,
+				slot + (uint32_t)(at / 8) + hits[k].word,
+				hits[k].interior);
+
+			if (err)
+				return err;
+		}
+	}
+	return NULL;
+}
+
+/* General registers first, then the XSTATE area: between a load and a store of
+ * a vector a pointer may be nowhere else. Of a thread that could not be
+ * stopped, the registers that are not known are zero. */
 static struct hf_error *read_registers(struct part *part,
 				       const struct hf_holders *holders,
 				       uint32_t first_holder)
@@ -248,29 +279,22 @@ static struct hf_error *read_registers(struct part *part,
 	size_t num_threads;
 	const struct hf_thread *threads =
 		hf_image_threads(part->image, &num_threads);
-	struct hf_error *err;
 
 	for (uint32_t i = first_holder; i < holders->num; i++) {
-		uint64_t words[sizeof(threads->regs) / 8];
-		struct hf_hit hits[sizeof(threads->regs) / 8];
-		uint32_t thread = holders->data[i].thread_index;
+		uint32_t index = holders->data[i].thread_index;
+		const struct hf_thread *thread = &threads[index];
+		struct hf_error *err;
 
 		part->first[i - first_holder] = part->list->num;
-		if (thread >= num_threads ||
-		    threads[thread].stop_how == HF_STOP_PARTIAL)
+		if (index >= num_threads)
 			continue;
-		memcpy(words, &threads[thread].regs, sizeof(words));
-		part->read_bytes += sizeof(words);
-		size_t num = hf_address_map_scan(
-			part->map, words, sizeof(words) / 8, hits);
-		for (size_t k = 0; k < num; k++) {
-			err = hf_edge_list_add(
-				part->list,
-				part->target_base + hits[k].object,
-				hits[k].word, hits[k].interior);
-			if (err)
-				return err;
-		}
+		err = read_words(part, &thread->regs, sizeof(thread->regs), 0);
+		if (!err && thread->xstate)
+			err = read_words(part, thread->xstate,
+					 thread->xstate_bytes,
+					 sizeof(thread->regs) / 8);
+		if (err)
+			return err;
 	}
 	return NULL;
 }

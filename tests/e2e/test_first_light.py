@@ -32,6 +32,13 @@ def check_object(snap, name, addr, usable, kind, holder):
     if kind == "several":
         check(top_name == "(several roots)", "%s has several roots" % name)
         return
+    if kind == "register":
+        names = {r[0] for r in snap.rows(
+            "SELECT name FROM root WHERE object_id = ? AND kind = ?",
+            object_id, kind)}
+        check(holder in names, "%s is in register %s: %s" %
+              (name, holder, names))
+        return
     check(top_kind == "root_holder", "%s has one root holder" % name)
     if holder != "-":
         check(top_name == holder, "%s is held by %s, not %s" %

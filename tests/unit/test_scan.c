@@ -108,12 +108,15 @@ static void holders_registers_and_blocks_become_nodes_in_order(void **state)
 {
 	HF_AUTO(scene) struct scene *scene = scene_create();
 	struct hf_thread thread = { .tid = 7, .name = "main", .state = 'S' };
+	uint64_t xstate[304] = { [20] = HEAP + 0x10, [303] = HEAP + 0x61 };
 	char text[256];
 
 	(void)state;
 	fake_image_add_anon(scene->fake, GLOBALS, GLOBALS + PAGE);
 	fake_image_add_brk(scene->fake, HEAP, HEAP + 4 * PAGE);
 	thread.regs.rbx = HEAP + 0x40;
+	thread.xstate = xstate; /* [20]: xmm0 */
+	thread.xstate_bytes = sizeof(xstate);
 	fake_image_add_thread(scene->fake, &thread);
 	add_block(scene, HEAP + 0x10, 24);
 	add_block(scene, HEAP + 0x30, 40);
@@ -139,16 +142,24 @@ static void holders_registers_and_blocks_become_nodes_in_order(void **state)
 	scan(scene);
 
 	assert_int_equal(scene->edges.graph.num_nodes, 6);
-	assert_int_equal(scene->edges.graph.num_edges, 7);
+	assert_int_equal(scene->edges.graph.num_edges, 9);
 	assert_string_equal(edges_of(scene, 0, text, sizeof(text)),
 			    "1>3 3>4+");
 	assert_string_equal(edges_of(scene, 1, text, sizeof(text)), "0>5");
 	assert_int_equal(scene->edges.graph.first[3] -
-				 scene->edges.graph.first[2], 1);
+				 scene->edges.graph.first[2], 3);
 	assert_int_equal(scene->edges.slot_words[3],
 			 offsetof(struct user_regs_struct, rbx) / 8);
 	assert_int_equal(scene->edges.graph.target[3], 4);
 	assert_true(interior(scene, 3));
+	assert_int_equal(scene->edges.slot_words[4],
+			 sizeof(struct user_regs_struct) / 8 + 20);
+	assert_int_equal(scene->edges.graph.target[4], 3);
+	assert_false(interior(scene, 4));
+	assert_int_equal(scene->edges.slot_words[5],
+			 sizeof(struct user_regs_struct) / 8 + 303);
+	assert_int_equal(scene->edges.graph.target[5], 5);
+	assert_true(interior(scene, 5));
 	assert_string_equal(edges_of(scene, 3, text, sizeof(text)),
 			    "0>3 2>5+");
 	assert_string_equal(edges_of(scene, 4, text, sizeof(text)), "4>3");
@@ -158,7 +169,8 @@ static void holders_registers_and_blocks_become_nodes_in_order(void **state)
 	assert_true(scene->edges.first_word[2] == 0);
 	assert_int_equal(scene->edges.missing_bytes, 0);
 	assert_int_equal(scene->edges.scanned_bytes,
-			 64 + sizeof(struct user_regs_struct) + 24 + 40 + 24);
+			 64 + sizeof(struct user_regs_struct) +
+				 sizeof(xstate) + 24 + 40 + 24);
 }
 
 static void untouched_pages_are_empty_and_missing_ones_are_counted(void **state)

@@ -3,11 +3,13 @@
 //
 // For each object it prints one line of truth and then sleeps:
 //   object NAME ADDRESS USABLE-SIZE KIND HOLDER
-// KIND is the kind of root holder that keeps it, "several" or "unreachable";
+// KIND is the kind of root holder that keeps it, "several" or "unreachable"
+// ("register": one of them, left-overs in the stack may be others);
 // HOLDER its name, or "-" where it has none that the program could know.
 //   class NAME COUNT
 //   list HOLDER NODES BYTES
 // Addresses are kept as their complement, so that no record is a root.
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -56,7 +58,7 @@ struct Record {
 	const char *kind, *holder;
 };
 static Record records[64];
-static size_t num_records;
+static std::atomic<size_t> num_records; // two threads note theirs
 
 extern "C" {
 void *g_pointer;                  // one object
@@ -197,6 +199,29 @@ static void *worker(void *arg)
 	return on_stack;
 }
 
+// Spins with an object that is nowhere but in a vector register.
+static void *spinner(void *)
+{
+	void *object = calloc(1, 1100);
+	uint64_t *word = static_cast<uint64_t *>(mmap(
+		nullptr, 4096, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+
+	note("by_vector", object, "register", "xstate");
+	*word = reinterpret_cast<uint64_t>(object);
+	object = nullptr;
+	clear_stack();
+	pthread_barrier_wait(&barrier);
+	asm volatile("movq (%0), %%xmm15\n\t"
+		     "movq $0, (%0)\n"
+		     "1:\tpause\n\t"
+		     "jmp 1b"
+		     :
+		     : "r"(word)
+		     : "xmm15", "memory");
+	return nullptr;
+}
+
 __attribute__((noinline)) static void tell()
 {
 	size_t list_bytes = 0;
@@ -216,15 +241,16 @@ __attribute__((noinline)) static void tell()
 
 int main()
 {
-	pthread_t thread;
+	pthread_t threads[2];
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	pthread_barrier_init(&barrier, nullptr, 2);
+	pthread_barrier_init(&barrier, nullptr, 3);
 	build_held();
 	build_lists();
 	build_leaks();
 	clear_stack();
-	if (pthread_create(&thread, nullptr, worker, nullptr))
+	if (pthread_create(&threads[0], nullptr, worker, nullptr) ||
+	    pthread_create(&threads[1], nullptr, spinner, nullptr))
 		abort();
 	pthread_barrier_wait(&barrier);
 	tell();
