@@ -11,6 +11,8 @@ void hf_chunk_table_deinit(struct hf_chunk_table *table)
 	hf_array_deinit(&table->entries);
 	hf_array_deinit(&table->big);
 	hf_array_deinit(&table->frees);
+	hf_array_deinit(&table->links);
+	hf_array_deinit(&table->link_pages);
 	hf_array_deinit(&table->tcaches);
 }
 
@@ -60,4 +62,57 @@ struct hf_error *hf_chunk_table_resize_last(struct hf_chunk_table *table,
 		table->big.num--;
 	table->entries.num--;
 	return hf_chunk_table_append(table, size_bytes, state);
+}
+
+enum { LINK_PAGE = 4096 };
+
+struct hf_error *hf_chunk_table_add_link(struct hf_chunk_table *table,
+					 uint64_t addr, uint64_t size_bytes,
+					 uint64_t stored)
+{
+	struct hf_chunk_link link = {
+		.addr = addr, .stored = stored,
+		.size_units = size_bytes / HF_CHUNK_ALIGN,
+		.entry = table->entries.num - 1,
+	};
+	struct hf_link_page page = {
+		.addr = addr & ~(uint64_t)(LINK_PAGE - 1),
+		.first = table->links.num,
+	};
+	struct hf_error *err;
+
+	assert(size_bytes / HF_CHUNK_ALIGN < HF_CHUNK_NUM_COUNTS);
+	if (table->link_pages.num == 0 ||
+	    table->link_pages.data[table->link_pages.num - 1].addr !=
+		    page.addr) {
+		err = hf_array_append(&table->link_pages, page);
+		if (err)
+			return err;
+	}
+	return hf_array_append(&table->links, link);
+}
+
+const struct hf_chunk_link *
+hf_chunk_table_find_link(const struct hf_chunk_table *table, uint64_t addr)
+{
+	uint64_t page = addr & ~(uint64_t)(LINK_PAGE - 1);
+	size_t low = 0, high = table->link_pages.num;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (table->link_pages.data[mid].addr < page)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == table->link_pages.num ||
+	    table->link_pages.data[low].addr != page)
+		return NULL;
+	for (size_t i = table->link_pages.data[low].first;
+	     i < table->links.num && table->links.data[i].addr <= addr; i++) {
+		if (table->links.data[i].addr == addr)
+			return &table->links.data[i];
+	}
+	return NULL;
 }

@@ -33,6 +33,21 @@ struct hf_free_chunk {
 	bool visited;      /* found again by following the bins */
 };
 
+/** The first word of the user's bytes of a chunk that may be in a fastbin or a
+ * tcache: lists of millions of them are followed here, not in the target. */
+struct hf_chunk_link {
+	uint64_t addr;     /* of the header */
+	uint64_t stored;   /* the word, as in the target */
+	uint64_t size_units : 8;
+	uint64_t entry : 56; /* of the chunk */
+};
+
+/** Where the links of a page begin. */
+struct hf_link_page {
+	uint64_t addr;
+	size_t first;
+};
+
 struct hf_big_chunk {
 	size_t entry;
 	uint64_t size_bytes;
@@ -44,6 +59,8 @@ struct hf_chunk_table {
 	HF_ARRAY(uint32_t) entries;
 	HF_ARRAY(struct hf_big_chunk) big;     /* ascending by entry */
 	HF_ARRAY(struct hf_free_chunk) frees;  /* in order of the walk */
+	HF_ARRAY(struct hf_chunk_link) links;      /* ascending by addr... */
+	HF_ARRAY(struct hf_link_page) link_pages;  /* ...if regions are */
 	HF_ARRAY(uint64_t) tcaches; /* user addresses of chunks that look like
 				     * a tcache with something in it */
 	/* Chunks in use or cached, by size in units of 16; beyond: index 0. */
@@ -84,6 +101,15 @@ hf_chunk_table_size(const struct hf_chunk_table *table, size_t entry)
 	return units ? (uint64_t)units * HF_CHUNK_ALIGN :
 		       hf_chunk_table_big_size(table, entry);
 }
+
+/** Add a link of the last entry, a chunk at addr. */
+struct hf_error *hf_chunk_table_add_link(struct hf_chunk_table *table,
+					 uint64_t addr, uint64_t size_bytes,
+					 uint64_t stored) HF_MUST_CHECK;
+
+/** The link of the chunk at addr, or NULL: it has none in the table. */
+const struct hf_chunk_link *
+hf_chunk_table_find_link(const struct hf_chunk_table *table, uint64_t addr);
 
 /** Change the size of the last entry, which is how damage is cut out. */
 struct hf_error *hf_chunk_table_resize_last(struct hf_chunk_table *table,

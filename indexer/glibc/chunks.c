@@ -65,6 +65,7 @@ struct hf_chunk_walk {
 	bool has_last;
 	uint64_t last, last_bytes, last_fd, last_bk, last_flags;
 	bool last_is_tcache;
+	bool keeps_links;                 /* there may be long lists */
 	size_t resync_budget;
 };
 
@@ -145,10 +146,28 @@ static bool looks_like_tcache(const struct hf_malloc_layout *layout,
 	return num > 0 && wrong <= (num > 1 ? 1 : 0);
 }
 
+/* Keep the first word of what may be in a list: it leads to this region. (With
+ * safe-linking that is rare for user's data; without, any pointer will do.) */
+static struct hf_error *keep_link(struct hf_chunk_walk *walk,
+				  const struct hf_malloc_region *region,
+				  struct hf_chunk_table *table)
+{
+	uint64_t target = hf_link_target(&walk->heap->layout,
+					 walk->last + HF_CHUNK_HEADER,
+					 walk->last_fd);
+
+	if (target % HF_CHUNK_ALIGN != 0 ||
+	    (target - region->start >= region->end - region->start &&
+	     (target != 0 || !walk->heap->layout.safe_linking)))
+		return NULL;
+	return hf_chunk_table_add_link(table, walk->last, walk->last_bytes,
+				       walk->last_fd);
+}
+
 /* The next header says whether the last chunk is in use. */
 static struct hf_error *settle_last(struct hf_chunk_walk *walk,
-				    struct hf_chunk_table *table,
-				    bool is_heap, bool in_use,
+				    const struct hf_malloc_region *region,
+				    struct hf_chunk_table *table, bool in_use,
 				    uint64_t prev_size)
 {
 	struct hf_anomalies *anomalies = walk->heap->anomalies;
@@ -161,13 +180,15 @@ static struct hf_error *settle_last(struct hf_chunk_walk *walk,
 	units = walk->last_bytes / HF_CHUNK_ALIGN;
 	if (in_use) {
 		table->counts[units < HF_CHUNK_NUM_COUNTS ? units : 0]++;
-		if (is_heap != !!(walk->last_flags & NON_MAIN_ARENA))
+		if (region->is_heap != !!(walk->last_flags & NON_MAIN_ARENA))
 			hf_anomaly_add(anomalies, HF_GLIBC_READER,
 				       "arena bit of a chunk", walk->last,
 				       "flags 0x%" PRIx64, walk->last_flags);
 		if (walk->last_is_tcache)
 			return hf_array_append(&table->tcaches,
 					       walk->last + HF_CHUNK_HEADER);
+		if (walk->keeps_links && units < HF_CHUNK_NUM_COUNTS)
+			return keep_link(walk, region, table);
 		return NULL;
 	}
 	if (prev_size != walk->last_bytes)
@@ -257,7 +278,7 @@ static struct hf_error *skip_damage(struct hf_chunk_walk *walk,
 		*addr = next;
 		return NULL;
 	}
-	err = settle_last(walk, table, region->is_heap, true, 0);
+	err = settle_last(walk, region, table, true, 0);
 	if (err)
 		return err;
 	if (next >= region->end && region->open_end) {
@@ -368,6 +389,17 @@ static struct hf_error *end_heap(struct hf_chunk_walk *walk,
 	return append(walk, table, HF_CHUNK_HEADER, HF_CHUNK_FENCE);
 }
 
+/* Fastbins have no limit; tcaches have, unless somebody raised it. */
+static bool may_have_long_lists(const struct hf_glibc_heap *heap,
+				const struct hf_malloc_arena *arena)
+{
+	for (uint32_t i = 0; i < heap->layout.num_fastbins; i++) {
+		if (arena->fastbins[i])
+			return true;
+	}
+	return heap->parameters.tcache_count > 100;
+}
+
 struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 				      struct hf_malloc_region *region,
 				      struct hf_chunk_table *table)
@@ -380,6 +412,8 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 	walk->buf_addr = walk->buf_len = 0;
 	walk->ask = READ_MIN;
 	walk->has_last = false;
+	walk->keeps_links = may_have_long_lists(
+		walk->heap, &walk->heap->arenas.data[region->arena]);
 	walk->resync_budget = RESYNC_BUDGET;
 	region->first_entry = table->entries.num;
 	region->foreign_bytes = 0;
@@ -414,7 +448,7 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 					       header[1]);
 				size = left & ~(uint64_t)(HF_CHUNK_ALIGN - 1);
 			}
-			err = settle_last(walk, table, region->is_heap,
+			err = settle_last(walk, region, table,
 					  flags & PREV_INUSE, prev_size);
 			if (!err)
 				err = append(walk, table, size, HF_CHUNK_TOP);
@@ -445,7 +479,7 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 						  &addr);
 				continue;
 			}
-			err = settle_last(walk, table, region->is_heap,
+			err = settle_last(walk, region, table,
 					  flags & PREV_INUSE, prev_size);
 			if (!err)
 				err = append(walk, table, size,
@@ -456,14 +490,14 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 						      &addr);
 			continue;
 		}
-		err = settle_last(walk, table, region->is_heap,
+		err = settle_last(walk, region, table,
 				  flags & PREV_INUSE, prev_size);
 		if (!err)
 			err = append_chunk(walk, table, addr, size, flags);
 		addr += size;
 	}
 	if (!err)
-		err = settle_last(walk, table, region->is_heap, true, 0);
+		err = settle_last(walk, region, table, true, 0);
 	if (!err && region->end != addr && !region->open_end)
 		hf_anomaly_add(walk->heap->anomalies, HF_GLIBC_READER,
 			       "end of a heap", addr, "chunks end 0x%" PRIx64

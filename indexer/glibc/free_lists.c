@@ -44,12 +44,6 @@ static void mark_array_deinit(mark_array *marks)
 	hf_array_deinit(marks);
 }
 
-static uint64_t link_target(const struct hf_malloc_layout *layout,
-			    uint64_t link_addr, uint64_t stored)
-{
-	return layout->safe_linking ? stored ^ (link_addr >> 12) : stored;
-}
-
 /* How many chunks of a size the walk saw: no list is longer. */
 static uint64_t list_bound(const struct hf_chunk_table *table,
 			   uint64_t min_bytes, uint64_t max_bytes)
@@ -68,58 +62,90 @@ struct list {
 	uint64_t min_bytes, max_bytes; /* of its chunks */
 };
 
+/* A chunk of a list: its size and link from the table, which is marked at
+ * once, or from the target, with a mark for later. */
+static struct hf_error *visit(const struct hf_glibc_heap *heap,
+			      struct hf_chunk_table *table,
+			      const struct list *list, uint64_t chunk,
+			      mark_array *marks, uint64_t *next_ret,
+			      bool *ok_ret)
+{
+	const struct hf_chunk_link *link = NULL;
+	uint64_t words[2], size; /* size and fd */
+
+	*ok_ret = false;
+	if (chunk % HF_CHUNK_ALIGN == 0)
+		link = hf_chunk_table_find_link(table, chunk);
+	if (link) {
+		size = (uint64_t)link->size_units * HF_CHUNK_ALIGN;
+		words[0] = size;
+		words[1] = link->stored;
+	} else if (chunk % HF_CHUNK_ALIGN != 0 ||
+		   !hf_pages_peek(heap->pages, chunk + 8, words,
+				  sizeof(words))) {
+		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, list->kind,
+			       list->addr, "entry 0x%" PRIx64 " is no chunk",
+			       chunk);
+		return NULL;
+	}
+	size = words[0] & ~(uint64_t)SIZE_FLAGS;
+	if (size < list->min_bytes || size > list->max_bytes) {
+		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, list->kind,
+			       list->addr, "entry 0x%" PRIx64 " has size 0x%"
+			       PRIx64, chunk, words[0]);
+		return NULL;
+	}
+	*next_ret = hf_link_target(&heap->layout, chunk + FD, words[1]);
+	*ok_ret = true;
+	if (!link)
+		return hf_array_append(marks, chunk | MARK_CACHED);
+	if (hf_chunk_table_state(table, link->entry) == HF_CHUNK_LIVE) {
+		hf_chunk_table_set_state(table, link->entry, HF_CHUNK_CACHED);
+		return NULL;
+	}
+	hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, "cached chunk", chunk,
+		       "twice in the caches");
+	*ok_ret = false; /* from here on it has been followed already */
+	return NULL;
+}
+
 /* Mark the chunks of a singly linked list. */
 static struct hf_error *follow(const struct hf_glibc_heap *heap,
-			       const struct hf_chunk_table *table,
+			       struct hf_chunk_table *table,
 			       const struct list *list, bool links_to_user,
-			       mark_array *marks)
+			       mark_array *marks, uint64_t *num_ret)
 {
 	uint64_t bound = list_bound(table, list->min_bytes, list->max_bytes);
-	uint64_t chunk = list->first, num = 0;
+	uint64_t chunk = list->first;
 
+	*num_ret = 0;
 	while (chunk) {
-		uint64_t words[2], size, next; /* size and fd */
 		struct hf_error *err;
+		uint64_t next;
+		bool ok;
 
-		if (num++ >= bound) {
+		if (*num_ret >= bound) {
 			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
 				       list->kind, list->addr,
 				       "more than the %" PRIu64 " chunks of "
 				       "its size: a loop, or damage", bound);
 			return NULL;
 		}
-		if (chunk % HF_CHUNK_ALIGN != 0 ||
-		    !hf_pages_peek(heap->pages, chunk + 8, words,
-				   sizeof(words))) {
-			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
-				       list->kind, list->addr, "entry %" PRIu64
-				       " is 0x%" PRIx64 ", no chunk", num,
-				       chunk);
-			return NULL;
-		}
-		size = words[0] & ~(uint64_t)SIZE_FLAGS;
-		if (size < list->min_bytes || size > list->max_bytes) {
-			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
-				       list->kind, list->addr, "entry %" PRIu64
-				       " at 0x%" PRIx64 " has size 0x%" PRIx64,
-				       num, chunk, words[0]);
-			return NULL;
-		}
-		err = hf_array_append(marks, chunk | MARK_CACHED);
-		if (err)
+		err = visit(heap, table, list, chunk, marks, &next, &ok);
+		if (err || !ok)
 			return err;
-		next = link_target(&heap->layout, chunk + FD, words[1]);
-		chunk = next;
-		if (links_to_user && next)
-			chunk = next - HF_CHUNK_HEADER;
+		(*num_ret)++;
+		chunk = links_to_user && next ? next - HF_CHUNK_HEADER : next;
 	}
 	return NULL;
 }
 
 static struct hf_error *follow_fastbins(const struct hf_glibc_heap *heap,
-					const struct hf_chunk_table *table,
+					struct hf_chunk_table *table,
 					mark_array *marks)
 {
+	uint64_t num;
+
 	for (size_t a = 0; a < heap->arenas.num; a++) {
 		const struct hf_malloc_arena *arena = &heap->arenas.data[a];
 
@@ -133,7 +159,7 @@ static struct hf_error *follow_fastbins(const struct hf_glibc_heap *heap,
 				.min_bytes = bytes, .max_bytes = bytes,
 			};
 			struct hf_error *err = follow(heap, table, &list,
-						      false, marks);
+						      false, marks, &num);
 
 			if (err)
 				return err;
@@ -215,14 +241,14 @@ static bool read_tcache(const struct hf_glibc_heap *heap, uint64_t addr,
 }
 
 static struct hf_error *follow_tcache(const struct hf_glibc_heap *heap,
-				      const struct hf_chunk_table *table,
+				      struct hf_chunk_table *table,
 				      const struct tcache *tcache,
 				      mark_array *marks)
 {
 	struct hf_error *err;
 
 	for (uint32_t i = 0; i < heap->layout.tcache_num; i++) {
-		size_t before = marks->num;
+		uint64_t num;
 		struct list list = {
 			.kind = "tcache list",
 			.addr = tcache->addr,
@@ -232,16 +258,16 @@ static struct hf_error *follow_tcache(const struct hf_glibc_heap *heap,
 		};
 
 		list_sizes(i, &list.min_bytes, &list.max_bytes);
-		err = follow(heap, table, &list, true, marks);
+		err = follow(heap, table, &list, true, marks, &num);
 		if (err)
 			return err;
 		if (heap->layout.tcache == HF_TCACHE_COUNTS &&
-		    marks->num - before != tcache->counts[i])
+		    num != tcache->counts[i])
 			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
 				       "tcache count", tcache->addr,
-				       "list %" PRIu32 " has %zu entries, "
-				       "counts says %u", i,
-				       marks->num - before, tcache->counts[i]);
+				       "list %" PRIu32 " has %" PRIu64
+				       " entries, counts says %u", i, num,
+				       tcache->counts[i]);
 	}
 	return hf_array_append(marks, (tcache->addr - HF_CHUNK_HEADER) |
 					      MARK_INTERNAL);

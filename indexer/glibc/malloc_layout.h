@@ -120,6 +120,13 @@ hf_tcache_chunk_bytes(const struct hf_malloc_layout *layout)
 	       ~(uint64_t)(HF_CHUNK_ALIGN - 1);
 }
 
+/** Where the link of a fastbin or tcache list at link_addr leads to. */
+static inline uint64_t hf_link_target(const struct hf_malloc_layout *layout,
+				      uint64_t link_addr, uint64_t stored)
+{
+	return layout->safe_linking ? stored ^ (link_addr >> 12) : stored;
+}
+
 static inline bool hf_is_tcache_chunk(const struct hf_malloc_layout *layout,
 				      uint64_t chunk_bytes)
 {

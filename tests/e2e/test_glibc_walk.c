@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -316,6 +317,86 @@ static void static_programs_agree_with_and_without_symbols(void **state)
 	CHECK_ALL(scenarios);
 }
 
+/* Eight threads are stopped somewhere in malloc, free, or the logger: each may
+ * have one block that one side knows and the other does not yet, and one that
+ * realloc has taken but not replaced. */
+static void threads_stopped_inside_of_malloc_cost_a_block_each(void **state)
+{
+	const char *argv[] = { HF_VICTIM_MALLOC_LOG, "busy", NULL };
+	const char *env[] = { "LD_PRELOAD=" HF_ALLOC_LOG_LIBRARY, NULL };
+	enum { NUM_THREADS = 8, ROUNDS = 5 };
+
+	(void)state;
+	for (int round = 0; round < ROUNDS; round++) {
+		struct malloc_victim *victim = malloc_victim_start(argv, env);
+		HF_AUTO(hf_anomalies) struct hf_anomalies *anomalies = NULL;
+		struct block_sink sink;
+		struct counts counts;
+		void *reader;
+
+		assert_non_null(victim);
+		assert_hf_ok(hf_anomalies_create(&anomalies));
+		assert_hf_ok(hf_glibc_reader.open(malloc_victim_image(victim),
+						  anomalies, &reader));
+		block_sink_init(&sink, anomalies);
+		assert_hf_ok(hf_glibc_reader.walk(reader, &sink.sink));
+		block_sink_finish(&sink);
+		compare(victim, &sink, "busy", &counts);
+		print_message("busy: %zu live, %zu missing, %zu extra, %" PRIu64
+			      " anomalies\n", counts.live, counts.missing,
+			      counts.extra, hf_anomalies_total(anomalies));
+		assert_true(counts.live > 500);
+		assert_in_range(counts.missing, 0, 2 * NUM_THREADS);
+		assert_in_range(counts.extra, 0, 2 * NUM_THREADS);
+		assert_in_range(counts.internal, NUM_THREADS,
+				NUM_THREADS + 1);
+		hf_glibc_reader.close(reader);
+		block_sink_deinit(&sink);
+		malloc_victim_destroy(victim);
+	}
+}
+
+/* With another malloc in front, glibc's has nothing, or is not there. */
+static void another_allocator_gets_no_invented_blocks(void **state)
+{
+	static const char library[] =
+		"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
+	const char *argv[] = { HF_VICTIM_MALLOC_LOG, "single", NULL };
+	const char *env[] = {
+		"LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", NULL
+	};
+	HF_AUTO(hf_anomalies) struct hf_anomalies *anomalies = NULL;
+	struct malloc_victim *victim;
+	struct hf_error *err;
+	void *reader;
+
+	(void)state;
+	if (access(library, R_OK) != 0) {
+		print_message("no %s here\n", library);
+		skip();
+	}
+	victim = malloc_victim_start(argv, env);
+	assert_non_null(victim);
+	assert_hf_ok(hf_anomalies_create(&anomalies));
+	err = hf_glibc_reader.open(malloc_victim_image(victim), anomalies,
+				   &reader);
+	if (err) {
+		assert_int_equal(err->code, HF_ERROR_NOT_FOUND);
+		hf_error_destroy(err);
+	} else {
+		struct block_sink sink;
+
+		block_sink_init(&sink, anomalies);
+		assert_hf_ok(hf_glibc_reader.walk(reader, &sink.sink));
+		assert_int_equal(sink.blocks.num, 0);
+		assert_int_equal(sink.areas.num, 0);
+		block_sink_deinit(&sink);
+		hf_glibc_reader.close(reader);
+	}
+	assert_int_equal(hf_anomalies_total(anomalies), 0);
+	malloc_victim_destroy(victim);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +408,9 @@ int main(void)
 		cmocka_unit_test(tunables_change_nothing),
 		cmocka_unit_test(static_programs_agree_with_and_without_symbols),
 		cmocka_unit_test(a_child_that_the_program_forked_agrees),
+		cmocka_unit_test(
+			threads_stopped_inside_of_malloc_cost_a_block_each),
+		cmocka_unit_test(another_allocator_gets_no_invented_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

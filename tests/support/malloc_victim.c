@@ -150,15 +150,16 @@ static void read_log(struct malloc_victim *victim)
 	log = mmap(NULL, sizeof(*log), PROT_READ, MAP_SHARED, fd, 0);
 	require(log != MAP_FAILED);
 	require(!log->full);
-	victim->blocks = calloc(log->num + 1, sizeof(victim->blocks[0]));
+	/* A thread may have been stopped between an entry and the number. */
+	victim->blocks = calloc(log->num + 2, sizeof(victim->blocks[0]));
 	require(victim->blocks);
 	for (size_t i = 0; i < ALLOC_LOG_CAPACITY; i++) {
 		if (log->entries[i].addr > 1) {
-			require(victim->num_blocks < log->num);
+			require(victim->num_blocks < log->num + 1);
 			victim->blocks[victim->num_blocks++] = log->entries[i];
 		}
 	}
-	require(victim->num_blocks == log->num);
+	require(victim->num_blocks + 1 >= log->num);
 	munmap(log, sizeof(*log));
 	qsort(victim->blocks, victim->num_blocks, sizeof(victim->blocks[0]),
 	      compare_entries);

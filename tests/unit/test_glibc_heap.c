@@ -375,7 +375,7 @@ static const struct damage damages[] = {
 	{ "size too small", "chunk size", 1, 0, plant_shorter_size },
 	{ "prev_size", "prev_size of a chunk", 0, 0, plant_prev_size },
 	{ "hole", "unreadable chunk", 20, 20, plant_hole },
-	{ "fastbin loop", "fastbin", 0, 20, plant_fastbin_loop },
+	{ "fastbin loop", "cached chunk", 0, 20, plant_fastbin_loop },
 	{ "tcache link", "tcache list", 0, 20, plant_tcache_link },
 	{ "tcache count", "tcache count", 0, 40, plant_tcache_count },
 	{ "bin fd", "bin entry", 0, 0, plant_bin_fd },

@@ -456,6 +456,32 @@ static void many(void)
 	munmap(blocks, num_chunks * sizeof(*blocks));
 }
 
+/* Threads that never stand still: they are stopped in the middle of it. */
+static void *busy_worker(void *arg)
+{
+	struct rng rng = { (uintptr_t)arg + 1000 };
+	void *slots[256] = { 0 };
+
+	churn(&rng, slots, 256, 4000);
+	pthread_barrier_wait(&barrier);
+	for (;;)
+		churn(&rng, slots, 256, 1000);
+	return NULL;
+}
+
+static void busy(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&barrier, NULL, 9);
+	for (uintptr_t i = 0; i < 8; i++) {
+		if (pthread_create(&thread, NULL, busy_worker, (void *)i) != 0)
+			_exit(1);
+	}
+	pthread_barrier_wait(&barrier);
+	usleep(20000);
+}
+
 static void threads_staying(void)
 {
 	run_threads(16, 0);
@@ -490,6 +516,7 @@ static const struct {
 	{ "nothing", nothing },
 	{ "stdio", stdio },
 	{ "many", many },
+	{ "busy", busy },
 };
 
 int main(int argc, char **argv)
