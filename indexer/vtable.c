@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "coredump/symbols.h"
+#include "indexer/carve.h"
 #include "indexer/demangle.h"
 
 /* Itanium C++ ABI, section 2.5 (vtables) and 2.9 (run-time type information);
@@ -31,7 +32,8 @@ struct hf_vtables {
 	const struct hf_module *modules; /* borrowed from image */
 	size_t num_modules;
 	struct hf_symbols **symbols;     /* num_modules; NULL: not opened yet */
-	uint64_t start, end;             /* hull of all modules */
+	struct hf_claim *ranges;         /* of the modules; normalized */
+	size_t num_ranges;
 };
 
 struct hf_error *hf_vtables_create(const struct hf_image *image,
@@ -48,13 +50,16 @@ struct hf_error *hf_vtables_create(const struct hf_image *image,
 		calloc(vtables->num_modules + 1, sizeof(*vtables->symbols));
 	if (!vtables->symbols)
 		return &hf_enomem;
-	vtables->start = UINT64_MAX;
-	for (size_t i = 0; i < vtables->num_modules; i++) {
-		if (vtables->modules[i].start < vtables->start)
-			vtables->start = vtables->modules[i].start;
-		if (vtables->modules[i].end > vtables->end)
-			vtables->end = vtables->modules[i].end;
-	}
+	vtables->ranges =
+		calloc(vtables->num_modules + 1, sizeof(*vtables->ranges));
+	if (!vtables->ranges)
+		return &hf_enomem;
+	for (size_t i = 0; i < vtables->num_modules; i++)
+		vtables->ranges[i].range = (struct hf_range){
+			vtables->modules[i].start, vtables->modules[i].end
+		};
+	vtables->num_ranges =
+		hf_claims_normalize(vtables->ranges, vtables->num_modules);
 	*ret = HF_TAKE(vtables);
 	return NULL;
 }
@@ -66,12 +71,26 @@ void hf_vtables_destroy(struct hf_vtables *vtables)
 	for (size_t i = 0; vtables->symbols && i < vtables->num_modules; i++)
 		hf_symbols_close(vtables->symbols[i]);
 	free(vtables->symbols);
+	free(vtables->ranges);
 	free(vtables);
 }
 
 bool hf_vtables_maybe(const struct hf_vtables *vtables, uint64_t addr)
 {
-	return addr % 8 == 0 && addr >= vtables->start && addr < vtables->end;
+	size_t low = 0, high = vtables->num_ranges;
+
+	if (addr % 8)
+		return false;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (vtables->ranges[middle].range.end <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < vtables->num_ranges &&
+	       addr >= vtables->ranges[low].range.start;
 }
 
 /* The text behind `prefix` in a demangled name, which is freed. */

@@ -18,8 +18,8 @@ struct hf_error *hf_vtables_create(const struct hf_image *image,
 				   struct hf_vtables **ret) HF_MUST_CHECK;
 void hf_vtables_destroy(struct hf_vtables *vtables);
 
-/** Whether addr can be a vtable at all: aligned, and between the first and
- * the last byte of all modules. Cheap: to be asked for every block. */
+/** Whether addr can be a vtable at all: aligned, and inside a module. Cheap:
+ * to be asked for every block, most of which begin with another pointer. */
 bool hf_vtables_maybe(const struct hf_vtables *vtables, uint64_t addr);
 
 /**
