@@ -23,6 +23,8 @@ class PageView final : public Event, public Counted<PageView> {
 public:
 	PageView(uint32_t page, int64_t at_ns) : page_(page), at_ns_(at_ns) {}
 	uint64_t cents() const override { return 0; }
+	uint32_t page() const { return page_; }
+	int64_t at_ns() const { return at_ns_; }
 
 private:
 	uint32_t page_;
