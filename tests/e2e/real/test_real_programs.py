@@ -28,7 +28,7 @@ def python_server(allocator):
     """The server of programs.PYTHON, and clients that put, ask and spawn."""
     port = free_port()
     target = Target([need("python3"), "-c", programs.PYTHON, str(port)],
-                    env={"PYTHONMALLOC": allocator})
+                    env={"PYTHONMALLOC": allocator}, spawns=True)
 
     def make_client(number):
         lines = Lines.to_port(port)
