@@ -30,6 +30,7 @@ struct hf_block_builder {
 	HF_ARRAY(struct kept_block) blocks;
 	HF_ARRAY(struct run) runs;
 	HF_ARRAY(struct hf_block_area) areas;
+	HF_ARRAY(struct hf_range) own;
 	uint32_t reader_id; /* of the sink in use */
 	uint64_t num_cached, cached_bytes;
 	uint64_t num_free, free_bytes;
@@ -52,6 +53,7 @@ void hf_block_builder_destroy(struct hf_block_builder *builder)
 	hf_array_deinit(&builder->blocks);
 	hf_array_deinit(&builder->runs);
 	hf_array_deinit(&builder->areas);
+	hf_array_deinit(&builder->own);
 	free(builder);
 }
 
@@ -80,6 +82,13 @@ static void sink_area_totals(void *arg, uint32_t id,
 	area->free_bytes = totals->free_bytes;
 	area->cached_bytes = totals->cached_bytes;
 	area->trim_bytes = totals->trim_bytes;
+}
+
+static struct hf_error *sink_own(void *arg, struct hf_range range)
+{
+	struct hf_block_builder *builder = arg;
+
+	return hf_array_append(&builder->own, range);
 }
 
 static struct hf_error *keep_block(struct hf_block_builder *builder,
@@ -156,6 +165,7 @@ struct hf_heap_sink hf_block_builder_sink(struct hf_block_builder *builder,
 		.area = sink_area,
 		.area_totals = sink_area_totals,
 		.blocks = sink_blocks,
+		.own = sink_own,
 		.arg = builder,
 		.anomalies = anomalies,
 		.progress = progress,
@@ -258,6 +268,9 @@ struct hf_error *hf_block_builder_freeze(struct hf_block_builder *builder,
 	table.areas = HF_TAKE(builder->areas.data);
 	table.num_areas = (uint32_t)builder->areas.num;
 	builder->areas.num = builder->areas.capacity = 0;
+	table.own = HF_TAKE(builder->own.data);
+	table.num_own = (uint32_t)builder->own.num;
+	builder->own.num = builder->own.capacity = 0;
 	table.num_cached = builder->num_cached;
 	table.cached_bytes = builder->cached_bytes;
 	table.num_free = builder->num_free;
@@ -275,5 +288,6 @@ void hf_block_table_deinit(struct hf_block_table *table)
 	free(table->area_id);
 	free(table->is_internal);
 	free(table->areas);
+	free(table->own);
 	memset(table, 0, sizeof(*table));
 }

@@ -22,6 +22,8 @@ struct hf_block_table {
 	uint64_t *is_internal;  /* bitmap: the allocator's own */
 	struct hf_block_area *areas;
 	uint32_t num_areas;
+	struct hf_range *own;   /* the allocators' own memory outside areas */
+	uint32_t num_own;
 	uint64_t num_cached, cached_bytes; /* freed, in caches */
 	uint64_t num_free, free_bytes;     /* free blocks */
 };

@@ -77,6 +77,12 @@ struct hf_heap_sink {
 	void *arg;
 	struct hf_anomalies *anomalies; /* damage goes here */
 	const struct hf_progress *progress;
+	/**
+	 * Memory outside of all areas that is the allocator's own: its global
+	 * state. Its lists point at and into blocks that the program may have
+	 * lost, so it is no root. May be NULL.
+	 */
+	struct hf_error *(*own)(void *arg, struct hf_range range);
 };
 
 struct hf_heap_reader_ops {

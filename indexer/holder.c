@@ -10,7 +10,7 @@
 #include "indexer/holder_internal.h"
 
 /* First all memory that a program could store a pointer in is free; then,
- * one after the other, the areas of the heap readers (held by nobody), the
+ * one after the other, the heap readers' areas and own (held by nobody), the
  * threads' stacks and TLS blocks, and the modules' data are carved out of it.
  * What is left is memory that nobody explains: pools of other allocators,
  * ld.so's own, file-backed tables. */
@@ -122,8 +122,8 @@ static struct hf_error *find_free(const struct hf_image *image,
 static struct hf_error *carve_areas(const struct hf_block_table *blocks,
 				    struct hf_ranges *free_ranges)
 {
-	HF_AUTO_FREE struct hf_claim *claims =
-		calloc((size_t)blocks->num_areas + 1, sizeof(*claims));
+	size_t num = (size_t)blocks->num_areas + blocks->num_own;
+	HF_AUTO_FREE struct hf_claim *claims = calloc(num + 1, sizeof(*claims));
 
 	if (!claims)
 		return &hf_enomem;
@@ -131,9 +131,10 @@ static struct hf_error *carve_areas(const struct hf_block_table *blocks,
 		claims[i].range = (struct hf_range){
 			blocks->areas[i].area.start, blocks->areas[i].area.end
 		};
-	return hf_carve(free_ranges, claims,
-			hf_claims_normalize(claims, blocks->num_areas), NULL,
-			NULL);
+	for (uint32_t i = 0; i < blocks->num_own; i++)
+		claims[blocks->num_areas + i].range = blocks->own[i];
+	return hf_carve(free_ranges, claims, hf_claims_normalize(claims, num),
+			NULL, NULL);
 }
 
 static char *rest_name(const struct hf_segment *segment)

@@ -36,7 +36,8 @@ struct hf_holders {
 
 /**
  * Cut all writable memory outside the areas of the table into holders: no
- * resident writable byte is left out, and none is in two holders or in a
+ * resident writable byte is left out (but for what is the allocators' own,
+ * and below the live part of a stack), and none is in two holders or in a
  * holder and an area.
  */
 struct hf_error *hf_holders_find(const struct hf_image *image,

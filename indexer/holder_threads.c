@@ -47,26 +47,57 @@ static bool is_inside(uint64_t addr, struct hf_range range)
 	return addr - range.start < range.end - range.start;
 }
 
-/* Whether anything of another thread lies in `range`: then the mapping is
- * shared between threads and nothing in it is known to be dead. */
-static bool has_other_thread(const struct hf_thread *threads, size_t num,
-			     size_t self, struct hf_range range)
+/* The stack that glibc gave a thread, from its own descriptor. In struct
+ * pthread, which starts at fs_base, these three follow each other (glibc 2.17
+ * to 2.36 nptl/descr.h; where they stand differs from version to version):
+ *
+ *	void  *stackblock        lowest address, guard included
+ *	size_t stackblock_size   guard included
+ *	size_t guardsize
+ *
+ * They are found by what they say: no other three words in the descriptor
+ * describe a block around both the stack pointer and the descriptor, within
+ * the mapping (of which a guard made by mprotect is no part). For a stack of
+ * the program's own they describe that.
+ */
+enum { DESCRIPTOR_WORDS = 2304 / 8 };
+
+static bool is_stack_block(const struct hf_thread *thread,
+			   const struct hf_segment *segment,
+			   const uint64_t *words, struct hf_range *ret)
 {
-	for (size_t i = 0; i < num; i++)
-		if (i != self && (is_inside(threads[i].regs.rsp, range) ||
-				  is_inside(threads[i].regs.fs_base, range)))
-			return true;
-	return false;
+	uint64_t start = words[0], size = words[1], guard = words[2], end;
+
+	if (start % 16 || guard >= size ||
+	    __builtin_add_overflow(start, size, &end) || end > segment->end ||
+	    start + guard < segment->start)
+		return false;
+	*ret = (struct hf_range){ start + guard, end };
+	return is_inside(thread->regs.rsp, *ret) &&
+	       is_inside(thread->regs.fs_base, *ret);
+}
+
+static struct hf_range stack_block(const struct hf_image *image,
+				   const struct hf_thread *thread,
+				   const struct hf_segment *segment)
+{
+	uint64_t words[DESCRIPTOR_WORDS];
+	struct hf_range block = { 0, 0 };
+	size_t num = hf_image_read_some(image, thread->regs.fs_base, words,
+					sizeof(words)) / 8;
+
+	for (size_t i = 0; i + 3 <= num; i++)
+		if (is_stack_block(thread, segment, &words[i], &block))
+			return block;
+	return (struct hf_range){ 0, 0 };
 }
 
 /* The memory of the thread's own stack below the live part, or nothing. Only
- * two kinds of mapping are known to be a stack and nothing else: [stack], and
- * the one that glibc made for a thread, with its descriptor at the top. */
+ * [stack], and what glibc says it gave to the thread, is known to be a stack
+ * and nothing else: beside it in a mapping may be anything. */
 static struct hf_range dead_stack(const struct hf_image *image,
-				  const struct hf_thread *threads, size_t num,
-				  size_t self)
+				  const struct hf_thread *thread)
 {
-	const struct hf_thread *thread = &threads[self];
 	const struct hf_segment *segment =
 		hf_image_find_segment(image, thread->stack.start);
 	struct hf_range dead = { 0, 0 };
@@ -74,14 +105,14 @@ static struct hf_range dead_stack(const struct hf_image *image,
 	if (!segment || thread->on_other_stack ||
 	    thread->stack.start == thread->stack.end)
 		return dead;
-	dead.start = segment->start;
-	dead.end = thread->stack.start;
-	if (segment->kind != HF_SEGMENT_STACK &&
-	    !is_inside(thread->regs.fs_base,
-		       (struct hf_range){ segment->start, segment->end }))
-		dead.end = dead.start;
-	if (has_other_thread(threads, num, self, dead))
-		dead.end = dead.start;
+	if (segment->kind == HF_SEGMENT_STACK)
+		dead.start = segment->start;
+	else
+		dead.start = stack_block(image, thread, segment).start;
+	if (dead.start && dead.start < thread->stack.start)
+		dead.end = thread->stack.start;
+	else
+		dead.start = 0;
 	return dead;
 }
 
@@ -122,7 +153,7 @@ struct hf_error *hf_holders_of_threads(const struct hf_image *image,
 		const struct hf_range parts[NUM_PARTS] = {
 			[PART_STACK] = threads[i].stack,
 			[PART_TLS] = threads[i].tls,
-			[PART_DEAD] = dead_stack(image, threads, num, i),
+			[PART_DEAD] = dead_stack(image, &threads[i]),
 		};
 
 		for (uint32_t p = 0; p < NUM_PARTS; p++)

@@ -510,6 +510,33 @@ static struct hf_error *walk_libc(struct hf_glibc *glibc,
 	return err;
 }
 
+/* main_arena and mp_. The bins and top are addresses of chunk headers, and
+ * such a header lies in the last usable word of the live block before it:
+ * taken for roots, they would keep lost neighbours alive. The arenas of
+ * threads lie in their heaps. */
+static struct hf_error *report_own(const struct hf_glibc *glibc,
+				   const struct hf_heap_sink *sink)
+{
+	for (size_t i = 0; sink->own && i < glibc->num_libcs; i++) {
+		const struct libc *libc = &glibc->libcs[i];
+		struct hf_range arena = {
+			libc->anchors.main_arena,
+			libc->anchors.main_arena + libc->layout.state_bytes,
+		};
+		struct hf_range par = {
+			libc->anchors.mp,
+			libc->anchors.mp + libc->layout.par_bytes,
+		};
+		struct hf_error *err = sink->own(sink->arg, arena);
+
+		if (!err && libc->anchors.mp)
+			err = sink->own(sink->arg, par);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
 static struct hf_error *glibc_walk(void *reader,
 				   const struct hf_heap_sink *sink)
 {
@@ -521,6 +548,7 @@ static struct hf_error *glibc_walk(void *reader,
 	if (!report)
 		return &hf_enomem;
 	report->sink = sink;
+	err = report_own(glibc, sink);
 	for (size_t i = 0; i < glibc->num_libcs && !err; i++)
 		err = walk_libc(glibc, &glibc->libcs[i], report,
 				&first_arena);

@@ -86,6 +86,21 @@ static void memory_beside_an_area_is_unknown(void **state)
 	assert_int_equal(f->holders.private_anon_bytes, 0x10000);
 }
 
+static void the_allocators_own_state_is_no_root(void **state)
+{
+	struct fixture *f = *state;
+	struct hf_range own = { 0x11000, 0x11898 };
+
+	fake_image_add_anon(f->fake, 0x10000, 0x20000);
+	fake_image_touch(f->fake, 0x10000, 0x20000);
+	f->blocks.own = &own;
+	f->blocks.num_own = 1;
+	find(f);
+	assert_int_equal(f->holders.num, 2);
+	assert_non_null(holder_at(f, HF_HOLDER_UNKNOWN, 0x10000));
+	assert_non_null(holder_at(f, HF_HOLDER_UNKNOWN, 0x11898));
+}
+
 static void untouched_memory_holds_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -139,6 +154,43 @@ static void sealed_and_shared_pages_hold_too(void **state)
 	assert_int_equal(f->holders.unknown_bytes, 0);
 }
 
+/* What struct pthread says of a thread's stack. */
+static void poke_stack_block(struct fixture *f, uint64_t fs_base,
+			     uint64_t start, uint64_t size, uint64_t guard)
+{
+	fake_image_poke_u64(f->fake, fs_base + 0x690, start);
+	fake_image_poke_u64(f->fake, fs_base + 0x698, size);
+	fake_image_poke_u64(f->fake, fs_base + 0x6a0, guard);
+}
+
+static void without_a_descriptor_nothing_is_known_to_be_dead(void **state)
+{
+	struct fixture *f = *state;
+
+	fake_image_add_anon(f->fake, 0x100000, 0x180000);
+	fake_image_touch(f->fake, 0x100000, 0x180000);
+	fake_image_add_thread_at(f->fake, 42, 0x170000, 0x17f000);
+	find(f);
+	assert_non_null(holder_at(f, HF_HOLDER_STACK, 0x170000 - 128));
+	assert_non_null(holder_at(f, HF_HOLDER_UNKNOWN, 0x100000));
+}
+
+static void below_a_stack_of_the_programs_own_all_is_held(void **state)
+{
+	struct fixture *f = *state;
+	const struct hf_holder *table;
+
+	fake_image_add_anon(f->fake, 0x100000, 0x180000);
+	fake_image_touch(f->fake, 0x100000, 0x180000);
+	fake_image_add_thread_at(f->fake, 42, 0x170000, 0x17f000);
+	poke_stack_block(f, 0x17f000, 0x140000, 0x40000, 0);
+	find(f);
+	table = holder_at(f, HF_HOLDER_UNKNOWN, 0x100000);
+	assert_non_null(table);
+	assert_int_equal(table->range.end, 0x140000);
+	assert_non_null(holder_at(f, HF_HOLDER_STACK, 0x170000 - 128));
+}
+
 static void below_the_stack_pointer_all_is_dead(void **state)
 {
 	struct fixture *f = *state;
@@ -147,6 +199,7 @@ static void below_the_stack_pointer_all_is_dead(void **state)
 	fake_image_add_anon(f->fake, 0x100000, 0x180000);
 	fake_image_touch(f->fake, 0x100000, 0x180000);
 	fake_image_add_thread_at(f->fake, 42, 0x170000, 0x17f000);
+	poke_stack_block(f, 0x17f000, 0xff000, 0x81000, 0x1000);
 	find(f);
 	stack = holder_at(f, HF_HOLDER_STACK, 0x170000 - 128);
 	assert_non_null(stack);
@@ -220,6 +273,9 @@ int main(void)
 		TEST(huge_memory_is_cut_so_that_slots_fit),
 		TEST(sealed_and_shared_pages_hold_too),
 		TEST(below_the_stack_pointer_all_is_dead),
+		TEST(without_a_descriptor_nothing_is_known_to_be_dead),
+		TEST(below_a_stack_of_the_programs_own_all_is_held),
+		TEST(the_allocators_own_state_is_no_root),
 		TEST(another_thread_in_the_mapping_keeps_it_alive),
 		TEST(no_byte_is_in_two_holders),
 	};

@@ -176,12 +176,56 @@ __attribute__((noinline)) static void build_leaks()
 	note("lost_below", below, "unreachable", "-");
 	note("lost_cycle_a", cycle_a, "unreachable", "-");
 	note("lost_cycle_b", cycle_b, "unreachable", "-");
+	// Before a free chunk in a bin: the bin's address of that chunk lies in
+	// the last word of the block before it, which is not held by that.
+	void *before = calloc(1, 4100);
+	void *binned = calloc(1, 5200), *fence = calloc(1, 24);
+	note("lost_before_bin", before, "unreachable", "-");
+	free(binned);
+	free(calloc(1, 100000)); // sorts it into its bin
+	g_array[7] = fence;
 	void *gone = calloc(1, 744); // freed: must not be an object
 	note("freed", gone, "freed", "-");
 	free(gone);
 }
 
 static pthread_barrier_t barrier;
+
+// A thread on a stack of the program's own, in the upper half of a mapping
+// with a table in the lower half.
+static char *own_stack;
+enum { OWN_STACK = 256 << 10, OWN_TABLE = 64 << 10 };
+
+__attribute__((noinline)) static void build_table()
+{
+	own_stack = static_cast<char *>(
+		mmap(nullptr, OWN_TABLE + OWN_STACK, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	void **table = reinterpret_cast<void **>(own_stack);
+
+	table[100] = calloc(1, 1200);
+	note("by_table", table[100], "unknown_memory", "-");
+}
+
+static void *on_own_stack(void *)
+{
+	pthread_barrier_wait(&barrier);
+	for (;;)
+		pause();
+}
+
+// Leaves pointers to a lost object far below the stack pointer: dead memory.
+__attribute__((noinline)) static void leave_below()
+{
+	void *volatile dead[4096];
+
+	dead[0] = calloc(1, 1300);
+	for (size_t i = 1; i < 2048; i++)
+		dead[i] = dead[0];
+	note("lost_below_sp", dead[0], "unreachable", "-");
+	for (size_t i = 2048; i < 4096; i++)
+		dead[i] = nullptr; // near the callers, which go on
+}
 
 static void *worker(void *arg)
 {
@@ -193,6 +237,7 @@ static void *worker(void *arg)
 	note("by_worker_tls", t_pointer, "tls", "-");
 	note("by_worker_stack", on_stack, "stack", "-");
 	clear_stack();
+	leave_below();
 	pthread_barrier_wait(&barrier);
 	for (;;)
 		pause();
@@ -241,16 +286,22 @@ __attribute__((noinline)) static void tell()
 
 int main()
 {
-	pthread_t threads[2];
+	pthread_t threads[3];
+	pthread_attr_t attr;
 
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-	pthread_barrier_init(&barrier, nullptr, 3);
+	pthread_barrier_init(&barrier, nullptr, 4);
 	build_held();
 	build_lists();
+	build_table();
 	build_leaks();
 	clear_stack();
 	if (pthread_create(&threads[0], nullptr, worker, nullptr) ||
 	    pthread_create(&threads[1], nullptr, spinner, nullptr))
+		abort();
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, own_stack + OWN_TABLE, OWN_STACK);
+	if (pthread_create(&threads[2], &attr, on_own_stack, nullptr))
 		abort();
 	pthread_barrier_wait(&barrier);
 	tell();
