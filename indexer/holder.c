@@ -227,6 +227,7 @@ static int compare_holders(const void *a, const void *b)
 
 struct hf_error *hf_holders_find(const struct hf_image *image,
 				 const struct hf_block_table *blocks,
+				 const struct hf_progress *progress,
 				 struct hf_holders *ret)
 {
 	struct hf_ranges free_ranges = { 0 };
@@ -241,7 +242,8 @@ struct hf_error *hf_holders_find(const struct hf_image *image,
 	if (!err)
 		err = hf_holders_of_threads(image, &free_ranges, holders);
 	if (!err)
-		err = hf_holders_of_modules(image, &free_ranges, holders);
+		err = hf_holders_of_modules(image, &free_ranges, holders,
+					    progress);
 	if (!err)
 		err = take_rests(image, &free_ranges, holders,
 				 &found.unknown_bytes);

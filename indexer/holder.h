@@ -42,6 +42,7 @@ struct hf_holders {
  */
 struct hf_error *hf_holders_find(const struct hf_image *image,
 				 const struct hf_block_table *blocks,
+				 const struct hf_progress *progress,
 				 struct hf_holders *ret) HF_MUST_CHECK;
 void hf_holders_deinit(struct hf_holders *holders);
 

@@ -22,7 +22,8 @@ struct hf_error *hf_holder_list_take(struct hf_holder_list *holders,
  * variable with a symbol, one for each stretch of a section between them. */
 struct hf_error *hf_holders_of_modules(const struct hf_image *image,
 				       struct hf_ranges *free_ranges,
-				       struct hf_holder_list *holders)
+				       struct hf_holder_list *holders,
+				       const struct hf_progress *progress)
 	HF_MUST_CHECK;
 
 /**

@@ -184,16 +184,19 @@ static struct hf_error *of_rest(const struct hf_image *image,
 
 struct hf_error *hf_holders_of_modules(const struct hf_image *image,
 				       struct hf_ranges *free_ranges,
-				       struct hf_holder_list *holders)
+				       struct hf_holder_list *holders,
+				       const struct hf_progress *progress)
 {
 	size_t num;
 	const struct hf_module *modules = hf_image_modules(image, &num);
 
 	for (size_t i = 0; i < num; i++) {
-		struct hf_error *err = of_module(image, &modules[i],
-						 (uint32_t)i, free_ranges,
-						 holders);
+		struct hf_error *err =
+			hf_progress_update(progress, "roots", i, num);
 
+		if (!err)
+			err = of_module(image, &modules[i], (uint32_t)i,
+					free_ranges, holders);
 		if (err)
 			return err;
 	}

@@ -98,6 +98,7 @@ static struct hf_error *find_holders(struct hf_index_model *model)
 {
 	uint64_t start_ns = hf_now_ns();
 	struct hf_error *err = hf_holders_find(model->image, &model->blocks,
+					       model->progress,
 					       &model->holders);
 	uint64_t num_nodes;
 

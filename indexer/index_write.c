@@ -163,6 +163,13 @@ static struct hf_error *write_object_types(const struct hf_index_model *model,
 		};
 		struct hf_error *err;
 
+		if (b % (1u << 14) == 0) {
+			err = hf_progress_update(model->progress,
+						 "write types", b,
+						 model->blocks.num);
+			if (err)
+				return err;
+		}
 		if (model->block_rule[b] != HF_RULE_VTABLE && !is_rtti)
 			continue;
 		err = hf_db_put_object_type(db, &row);
@@ -206,6 +213,7 @@ static struct hf_error *write_roots(const struct hf_index_model *model,
 				    struct hf_db_writer *db)
 {
 	const struct hf_graph *graph = &model->edges.graph;
+	uint64_t num_roots = graph->first[model->holders.num];
 	struct hf_db_root row = { .id = 0 };
 
 	for (uint32_t n = 0; n < model->holders.num; n++) {
@@ -236,7 +244,13 @@ static struct hf_error *write_roots(const struct hf_index_model *model,
 							  1;
 			row.type_id = NONE;
 			row.confidence = 0.5; /* conservative */
-			err = hf_db_put_root(db, &row);
+			err = e % (1u << 14) == 0
+				      ? hf_progress_update(
+						model->progress, "write roots",
+						row.id, num_roots)
+				      : NULL;
+			if (!err)
+				err = hf_db_put_root(db, &row);
 			if (err)
 				return err;
 		}

@@ -270,8 +270,10 @@ static struct hf_error *read_words(struct part *part, const void *bytes,
 }
 
 /* General registers first, then the XSTATE area: between a load and a store of
- * a vector a pointer may be nowhere else. Of a thread that could not be
- * stopped, the registers that are not known are zero. */
+ * a vector a pointer may be nowhere else. Not so in a system call: vector
+ * registers belong to the called function (x86-64 ABI 3.2.1), so whoever called
+ * the wrapper has saved what it needs, and what they hold is stale. Of a thread
+ * that could not be stopped, the registers that are not known are zero. */
 static struct hf_error *read_registers(struct part *part,
 				       const struct hf_holders *holders,
 				       uint32_t first_holder)
@@ -289,7 +291,8 @@ static struct hf_error *read_registers(struct part *part,
 		if (index >= num_threads)
 			continue;
 		err = read_words(part, &thread->regs, sizeof(thread->regs), 0);
-		if (!err && thread->xstate)
+		if (!err && thread->xstate &&
+		    thread->stop_how != HF_STOP_SYSCALL)
 			err = read_words(part, thread->xstate,
 					 thread->xstate_bytes,
 					 sizeof(thread->regs) / 8);

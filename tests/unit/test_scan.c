@@ -115,6 +115,7 @@ static void holders_registers_and_blocks_become_nodes_in_order(void **state)
 	fake_image_add_anon(scene->fake, GLOBALS, GLOBALS + PAGE);
 	fake_image_add_brk(scene->fake, HEAP, HEAP + 4 * PAGE);
 	thread.regs.rbx = HEAP + 0x40;
+	thread.stop_how = HF_STOP_USER;
 	thread.xstate = xstate; /* [20]: xmm0 */
 	thread.xstate_bytes = sizeof(xstate);
 	fake_image_add_thread(scene->fake, &thread);
@@ -171,6 +172,24 @@ static void holders_registers_and_blocks_become_nodes_in_order(void **state)
 	assert_int_equal(scene->edges.scanned_bytes,
 			 64 + sizeof(struct user_regs_struct) +
 				 sizeof(xstate) + 24 + 40 + 24);
+}
+
+static void vector_registers_are_stale_in_a_system_call(void **state)
+{
+	HF_AUTO(scene) struct scene *scene = scene_create();
+	struct hf_thread thread = { .tid = 7, .name = "main", .state = 'S',
+				    .stop_how = HF_STOP_SYSCALL };
+	uint64_t xstate[64] = { [20] = HEAP + 0x10 };
+
+	(void)state;
+	fake_image_add_brk(scene->fake, HEAP, HEAP + 4 * PAGE);
+	thread.xstate = xstate;
+	thread.xstate_bytes = sizeof(xstate);
+	fake_image_add_thread(scene->fake, &thread);
+	add_block(scene, HEAP + 0x10, 24);
+	add_holder(scene, HF_HOLDER_REGISTERS, 0, 0, 0);
+	scan(scene);
+	assert_int_equal(scene->edges.graph.num_edges, 0);
 }
 
 static void untouched_pages_are_empty_and_missing_ones_are_counted(void **state)
@@ -399,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			holders_registers_and_blocks_become_nodes_in_order),
+		cmocka_unit_test(vector_registers_are_stale_in_a_system_call),
 		cmocka_unit_test(
 			untouched_pages_are_empty_and_missing_ones_are_counted),
 		cmocka_unit_test(unreadable_pages_are_missing),
