@@ -117,12 +117,11 @@ static bool read_arena(struct hf_glibc_heap *heap, uint64_t addr,
 		       struct hf_malloc_arena *ret, uint64_t *next_ret)
 {
 	const struct hf_malloc_layout *layout = &heap->layout;
-	uint64_t words[512];
+	uint64_t words[HF_MALLOC_STATE_MAX / 8];
 	const uint8_t *bytes = (const uint8_t *)words;
 	uint32_t lock, flags;
 
-	if (layout->state_bytes > sizeof(words) ||
-	    !hf_pages_peek(heap->pages, addr, words, layout->state_bytes))
+	if (!hf_pages_peek(heap->pages, addr, words, layout->state_bytes))
 		return false;
 	memset(ret, 0, sizeof(*ret));
 	memcpy(&lock, bytes, sizeof(lock));

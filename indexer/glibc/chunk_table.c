@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "indexer/glibc/chunk_table.h"
 
-#include <assert.h>
+#include <inttypes.h>
 
 enum { MAX_UNITS = (1 << 29) - 1 };
 
@@ -22,7 +22,10 @@ struct hf_error *hf_chunk_table_append(struct hf_chunk_table *table,
 {
 	uint64_t units = size_bytes / HF_CHUNK_ALIGN;
 
-	assert(units > 0 && size_bytes % HF_CHUNK_ALIGN == 0);
+	/* An entry of no size would be looked for among the big ones. */
+	if (units == 0 || size_bytes % HF_CHUNK_ALIGN != 0)
+		return hf_bad_data("a chunk of 0x%" PRIx64 " bytes",
+				   size_bytes);
 	if (units > MAX_UNITS) {
 		struct hf_big_chunk big = { table->entries.num, size_bytes };
 		struct hf_error *err = hf_array_append(&table->big, big);
@@ -47,7 +50,8 @@ uint64_t hf_chunk_table_big_size(const struct hf_chunk_table *table,
 		else
 			high = mid;
 	}
-	assert(low < table->big.num && table->big.data[low].entry == entry);
+	if (low == table->big.num || table->big.data[low].entry != entry)
+		return HF_CHUNK_ALIGN; /* append lets this not be */
 	return table->big.data[low].size_bytes;
 }
 
@@ -56,7 +60,8 @@ struct hf_error *hf_chunk_table_resize_last(struct hf_chunk_table *table,
 {
 	enum hf_chunk_state state;
 
-	assert(table->entries.num > 0);
+	if (table->entries.num == 0)
+		return hf_bad_data("no chunk to change");
 	state = hf_chunk_table_state(table, table->entries.num - 1);
 	if (table->entries.data[table->entries.num - 1] >> 3 == 0)
 		table->big.num--;
@@ -81,7 +86,10 @@ struct hf_error *hf_chunk_table_add_link(struct hf_chunk_table *table,
 	};
 	struct hf_error *err;
 
-	assert(size_bytes / HF_CHUNK_ALIGN < HF_CHUNK_NUM_COUNTS);
+	if (table->entries.num == 0 ||
+	    size_bytes / HF_CHUNK_ALIGN >= HF_CHUNK_NUM_COUNTS)
+		return hf_bad_data("a link in a chunk of 0x%" PRIx64 " bytes",
+				   size_bytes);
 	if (table->link_pages.num == 0 ||
 	    table->link_pages.data[table->link_pages.num - 1].addr !=
 		    page.addr) {

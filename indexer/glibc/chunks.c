@@ -2,7 +2,6 @@
  * SPDX-License-Identifier: MIT */
 #include "indexer/glibc/chunks.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -355,7 +354,9 @@ static struct hf_error *append_chunk(struct hf_chunk_walk *walk,
 	bool is_tcache = false;
 
 	if (hf_is_tcache_chunk(&walk->heap->layout, size)) {
-		chunk = view(walk, addr, size);
+		/* Its last list may be where the next chunk's prev_size is. */
+		chunk = view(walk, addr, HF_CHUNK_HEADER +
+			     hf_chunk_align(walk->heap->layout.tcache_bytes));
 		is_tcache = chunk && looks_like_tcache(&walk->heap->layout,
 						       chunk + 2);
 	}
@@ -404,10 +405,15 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 				      struct hf_malloc_region *region,
 				      struct hf_chunk_table *table)
 {
-	uint64_t addr = region->first, reported = addr;
+	uint64_t addr = hf_chunk_align(region->first), reported = addr;
 	struct hf_error *err = NULL;
 
-	assert(region->first % HF_CHUNK_ALIGN == 0);
+	if (addr != region->first) {
+		hf_anomaly_add(walk->heap->anomalies, HF_GLIBC_READER,
+			       "first chunk of a heap", region->first,
+			       "not aligned");
+		region->first = addr;
+	}
 	walk->limit = region->end;
 	walk->buf_addr = walk->buf_len = 0;
 	walk->ask = READ_MIN;

@@ -192,11 +192,10 @@ static bool read_tcache(const struct hf_glibc_heap *heap, uint64_t addr,
 			struct tcache *ret)
 {
 	const struct hf_malloc_layout *layout = &heap->layout;
-	uint64_t words[1024 / 8], size, wrong = 0, same_slots = 0, good = 0;
+	uint64_t words[HF_TCACHE_BYTES_MAX / 8], size, wrong = 0, same_slots = 0, good = 0;
 	const uint8_t *bytes = (const uint8_t *)words;
 
 	if (addr % HF_CHUNK_ALIGN != 0 || addr < HF_CHUNK_HEADER ||
-	    layout->tcache_bytes > sizeof(words) ||
 	    !hf_pages_peek_u64(heap->pages, addr - 8, &size) ||
 	    !hf_is_tcache_chunk(layout, size & ~(uint64_t)SIZE_FLAGS) ||
 	    !hf_pages_peek(heap->pages, addr, words, layout->tcache_bytes))

@@ -70,7 +70,8 @@ struct hf_glibc_heap {
 };
 
 /** A reader for hf_glibc_reader.walk and close, for a malloc whose place and
- * layout are known already. @param mp 0: not known. */
+ * layout are known already. @param mp 0: not known.
+ * @return NULL, BAD_DATA if the layout is not valid, or NO_MEMORY. */
 struct hf_error *hf_glibc_open_at(const struct hf_image *image,
 				  struct hf_anomalies *anomalies,
 				  const struct hf_malloc_layout *layout,

@@ -87,7 +87,12 @@ static struct hf_error *try_version(struct hf_glibc *glibc,
 		ret->by_dwarf = !err;
 		if (err && err->code == HF_ERROR_NO_MEMORY)
 			return err;
-		hf_error_ignore(err); /* the table is good enough */
+		/* The table is good enough. */
+		if (err && err->code == HF_ERROR_BAD_DATA)
+			hf_anomaly_add(glibc->anomalies, HF_GLIBC_READER,
+				       "debug information of libc",
+				       module->start, "%s", err->message);
+		hf_error_ignore(err);
 	}
 	err = hf_anchors_find(glibc->image, module, &ret->libc.layout,
 			      !options->no_symbols, &ret->libc.anchors);
@@ -231,8 +236,12 @@ struct hf_error *hf_glibc_open_at(const struct hf_image *image,
 				  uint64_t main_arena, uint64_t mp,
 				  void **ret)
 {
-	struct hf_glibc *glibc = calloc(1, sizeof(*glibc));
+	const char *fault = hf_malloc_layout_fault(layout);
+	struct hf_glibc *glibc;
 
+	if (fault)
+		return hf_bad_data("layout of malloc: %s", fault);
+	glibc = calloc(1, sizeof(*glibc));
 	if (!glibc)
 		return &hf_enomem;
 	glibc->image = image;

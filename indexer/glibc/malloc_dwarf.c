@@ -178,6 +178,7 @@ struct hf_error *hf_malloc_layout_from_file(int fd,
 	HF_AUTO(dwarf) Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
 	uint32_t fastbins_bytes = 0, counts_bytes = 0, slots_bytes = 0;
 	uint32_t bins_bytes = 0, entries_bytes = 0, counts = 0, slots = 0;
+	const char *fault;
 	struct hf_error *err;
 	Dwarf_Die unit;
 	bool found;
@@ -231,27 +232,28 @@ struct hf_error *hf_malloc_layout_from_file(int fd,
 
 	l.num_fastbins = fastbins_bytes / 8;
 	if (bins_bytes != 2 * HF_MALLOC_NUM_BINS * 8 ||
-	    l.num_fastbins > HF_MALLOC_MAX_FASTBINS)
+	    fastbins_bytes % 8 != 0 || entries_bytes % 8 != 0)
 		return hf_bad_data("malloc_state has %" PRIu32 " bytes of bins "
 				   "and %" PRIu32 " of fastbins", bins_bytes,
 				   fastbins_bytes);
 	l.tcache = HF_TCACHE_NONE;
 	l.tcache_num = entries_bytes / 8;
-	if (entries_bytes) {
+	if (l.tcache_num) {
 		l.tcache = slots_bytes ? HF_TCACHE_SLOTS : HF_TCACHE_COUNTS;
 		if (slots_bytes)
 			counts_bytes = slots_bytes;
 		l.tcache_count_bytes = counts_bytes / l.tcache_num;
 		if ((counts != 0 && counts != HF_NO_OFFSET) ||
-		    (slots != 0 && slots != HF_NO_OFFSET) ||
-		    l.tcache_num > HF_TCACHE_MAX_BINS ||
-		    (l.tcache_count_bytes != 1 && l.tcache_count_bytes != 2))
+		    (slots != 0 && slots != HF_NO_OFFSET))
 			return hf_bad_data("tcache_perthread_struct is not as "
 					   "known");
 	} else {
 		l.tcache_bytes = l.tcache_entries = 0;
 		l.tcache_count_bytes = 0;
 	}
+	fault = hf_malloc_layout_fault(&l);
+	if (fault)
+		return hf_bad_data("debug information of malloc.c: %s", fault);
 	*layout = l;
 	return NULL;
 }

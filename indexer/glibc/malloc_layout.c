@@ -128,3 +128,127 @@ const struct hf_malloc_layout *hf_malloc_layout_find(uint32_t version,
 		*exact_ret = found && version <= NEWEST_KNOWN;
 	return found;
 }
+
+/* A field of a struct: [offset, offset + bytes). */
+struct field {
+	uint32_t offset, bytes, align;
+};
+
+/* Every field in the struct and aligned, none over another one. Offsets and
+ * sizes may be anything, HF_NO_OFFSET too. */
+static bool fields_fit(const struct field *fields, size_t num,
+		       uint32_t struct_bytes)
+{
+	for (size_t i = 0; i < num; i++) {
+		const struct field *one = &fields[i];
+
+		if (one->bytes > struct_bytes ||
+		    one->offset > struct_bytes - one->bytes ||
+		    one->offset % one->align != 0)
+			return false;
+		for (size_t k = 0; k < i; k++) {
+			if (one->offset < fields[k].offset + fields[k].bytes &&
+			    fields[k].offset < one->offset + one->bytes)
+				return false;
+		}
+	}
+	return true;
+}
+
+static const char *state_fault(const struct hf_malloc_layout *layout)
+{
+	struct field fields[] = {
+		{ 0, 4, 4 }, /* mutex */
+		{ layout->flags, 4, 4 },
+		{ layout->top, 8, 8 },
+		{ layout->bins, 16 * HF_MALLOC_NUM_BINS, 8 },
+		{ layout->next, 8, 8 },
+		{ layout->system_mem, 8, 8 },
+		{ layout->fastbins, 8 * layout->num_fastbins, 8 },
+	};
+	size_t num = sizeof(fields) / sizeof(fields[0]);
+
+	if (layout->num_fastbins > HF_MALLOC_MAX_FASTBINS ||
+	    (layout->num_fastbins == 0) != (layout->fastbins == HF_NO_OFFSET))
+		return "number of fastbins";
+	if (layout->num_fastbins == 0)
+		num--;
+	if (layout->state_bytes > HF_MALLOC_STATE_MAX ||
+	    layout->state_bytes % 8 != 0)
+		return "size of malloc_state";
+	return fields_fit(fields, num, layout->state_bytes) ?
+		       NULL : "fields of malloc_state";
+}
+
+static const char *par_fault(const struct hf_malloc_layout *layout)
+{
+	struct field fields[8] = {
+		{ 0, 32, 8 }, /* trim_threshold .. arena_test */
+		{ layout->n_mmaps, 12, 4 },
+		{ layout->mmapped_mem, 16, 8 },
+		{ layout->sbrk_base, 8, 8 },
+	};
+	size_t num = 4;
+
+	if ((layout->tcache_bins == HF_NO_OFFSET) !=
+	    (layout->tcache_count == HF_NO_OFFSET))
+		return "tcache's fields of malloc_par";
+	if (layout->tcache_bins != HF_NO_OFFSET) {
+		fields[num++] = (struct field){ layout->tcache_bins, 16, 8 };
+		fields[num++] = (struct field){ layout->tcache_count, 8, 8 };
+	}
+	if (layout->hp_pagesize != HF_NO_OFFSET)
+		fields[num++] = (struct field){ layout->hp_pagesize, 8, 8 };
+	if (layout->par_bytes > HF_MALLOC_PAR_MAX || layout->par_bytes % 8 != 0)
+		return "size of malloc_par";
+	return fields_fit(fields, num, layout->par_bytes) ?
+		       NULL : "fields of malloc_par";
+}
+
+static const char *tcache_fault(const struct hf_malloc_layout *layout)
+{
+	struct field fields[2];
+
+	if (layout->tcache == HF_TCACHE_NONE)
+		return layout->tcache_bytes || layout->tcache_num ?
+			       "a tcache without lists" : NULL;
+	if (layout->tcache != HF_TCACHE_COUNTS &&
+	    layout->tcache != HF_TCACHE_SLOTS)
+		return "kind of tcache";
+	if (layout->tcache_num == 0 || layout->tcache_num > HF_TCACHE_MAX_BINS)
+		return "number of lists in tcache_perthread_struct";
+	if (layout->tcache_count_bytes != 1 && layout->tcache_count_bytes != 2)
+		return "counts in tcache_perthread_struct";
+	if (layout->tcache_bytes > HF_TCACHE_BYTES_MAX ||
+	    layout->tcache_bytes % 8 != 0)
+		return "size of tcache_perthread_struct";
+	fields[0] = (struct field){
+		0, layout->tcache_num * layout->tcache_count_bytes, 8
+	};
+	fields[1] = (struct field){
+		layout->tcache_entries, 8 * layout->tcache_num, 8
+	};
+	return fields_fit(fields, 2, layout->tcache_bytes) ?
+		       NULL : "fields of tcache_perthread_struct";
+}
+
+const char *hf_malloc_layout_fault(const struct hf_malloc_layout *layout)
+{
+	const char *fault = state_fault(layout);
+
+	if (!fault)
+		fault = par_fault(layout);
+	if (!fault)
+		fault = tcache_fault(layout);
+	if (fault)
+		return fault;
+	/* ar_ptr, prev and size; the first chunk of a later heap follows. */
+	if (layout->heap_info_bytes < 24 ||
+	    layout->heap_info_bytes > HF_HEAP_INFO_MAX ||
+	    layout->heap_info_bytes % HF_CHUNK_ALIGN != 0)
+		return "size of _heap_info";
+	if (layout->mmap_tail > HF_CHUNK_ALIGN ||
+	    layout->mmap_tail % HF_CHUNK_ALIGN != 0)
+		return "bytes behind a mapped chunk";
+	return NULL;
+}

@@ -19,6 +19,15 @@ enum {
 	HF_TCACHE_SMALL_BINS = 64,
 };
 
+/* The largest structs that a valid layout may have: no buffer for a copy of
+ * one is smaller. */
+enum {
+	HF_MALLOC_STATE_MAX = 4096,
+	HF_MALLOC_PAR_MAX = 1024,
+	HF_HEAP_INFO_MAX = 1024,
+	HF_TCACHE_BYTES_MAX = 1024,
+};
+
 enum hf_tcache_kind {
 	HF_TCACHE_NONE,   /* before 2.26 */
 	HF_TCACHE_COUNTS, /* 2.26 .. 2.41: counts[i] entries in list i */
@@ -71,6 +80,15 @@ struct hf_malloc_layout {
 const struct hf_malloc_layout *hf_malloc_layout_find(uint32_t version,
 						     bool *exact_ret);
 
+/**
+ * Whether it may be used: every field lies within its struct, is aligned, and
+ * overlaps no other one; no struct is larger than the limits above; chunks
+ * behind a heap_info are aligned. All code that takes a layout relies on it.
+ *
+ * @return NULL, or what is wrong in a few words: static.
+ */
+const char *hf_malloc_layout_fault(const struct hf_malloc_layout *layout);
+
 /** Versions that a module's malloc can be, the likeliest first. */
 struct hf_malloc_versions {
 	uint32_t version[16];   /* 236 for 2.36 */
@@ -99,7 +117,8 @@ struct hf_error *hf_malloc_versions_find(const struct hf_image *image,
  * What DWARF does not say (safe linking, mmap_tail) stays.
  *
  * @return NULL; NOT_FOUND when there is no debug information of malloc.c, or
- * BAD_DATA when it lacks a field; *layout is unchanged then.
+ * BAD_DATA when it lacks a field or tells a layout that is not valid; *layout
+ * is unchanged then.
  */
 struct hf_error *hf_malloc_layout_from_dwarf(const struct hf_image *image,
 					     const struct hf_module *module,

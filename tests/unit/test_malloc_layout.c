@@ -1,10 +1,13 @@
 /* The table of malloc layouts against the real thing.
  * SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <gnu/libc-version.h>
@@ -143,9 +146,156 @@ static void rows_fit_their_versions(void **state)
 	}
 }
 
+static void every_row_is_valid(void **state)
+{
+	(void)state;
+	for (uint32_t v = 217; v <= 243; v++) {
+		const char *fault = hf_malloc_layout_fault(
+			hf_malloc_layout_find(v, NULL));
+
+		if (fault)
+			print_message("2.%" PRIu32 ": %s\n", v % 100, fault);
+		assert_null(fault);
+	}
+}
+
+/* One field of a valid layout, changed. */
+static void a_layout_with_one_bad_field_is_not_valid(void **state)
+{
+#define FIELD(name) offsetof(struct hf_malloc_layout, name)
+	static const struct {
+		size_t field;
+		uint32_t value;
+	} cases[] = {
+		{ FIELD(state_bytes), 100 },
+		{ FIELD(state_bytes), 0 },
+		{ FIELD(state_bytes), 2184 },  /* no room for system_mem */
+		{ FIELD(state_bytes), 2201 },
+		{ FIELD(state_bytes), 65528 },
+		{ FIELD(flags), 0 },           /* the mutex is there */
+		{ FIELD(flags), 6 },
+		{ FIELD(flags), 2198 },
+		{ FIELD(fastbins), 12 },
+		{ FIELD(fastbins), HF_NO_OFFSET },
+		{ FIELD(num_fastbins), 0 },
+		{ FIELD(num_fastbins), 11 },
+		{ FIELD(num_fastbins), 0x20000000 },
+		{ FIELD(top), 4000 },
+		{ FIELD(top), 2196 },
+		{ FIELD(top), HF_NO_OFFSET },
+		{ FIELD(top), 99 },
+		{ FIELD(bins), 176 },          /* ends behind the struct */
+		{ FIELD(bins), 113 },
+		{ FIELD(bins), 0xfffffff0 },
+		{ FIELD(next), 120 },          /* one of the bins */
+		{ FIELD(next), 2200 },
+		{ FIELD(system_mem), 2160 },   /* next */
+		{ FIELD(system_mem), HF_NO_OFFSET },
+		{ FIELD(par_bytes), 128 - 8 },
+		{ FIELD(par_bytes), 0 },
+		{ FIELD(par_bytes), 65528 },
+		{ FIELD(hp_pagesize), 132 },
+		{ FIELD(n_mmaps), 128 },       /* its neighbours are outside */
+		{ FIELD(n_mmaps), 8 },
+		{ FIELD(mmapped_mem), 128 },
+		{ FIELD(mmapped_mem), 84 },
+		{ FIELD(sbrk_base), 65535 },
+		{ FIELD(sbrk_base), 80 },
+		{ FIELD(tcache_bins), 128 },
+		{ FIELD(tcache_bins), HF_NO_OFFSET },
+		{ FIELD(tcache_count), 136 },
+		{ FIELD(tcache_count), HF_NO_OFFSET },
+		{ FIELD(heap_info_bytes), 0 },
+		{ FIELD(heap_info_bytes), 16 },
+		{ FIELD(heap_info_bytes), 33 },
+		{ FIELD(heap_info_bytes), 40 },
+		{ FIELD(heap_info_bytes), 65520 },
+		{ FIELD(tcache), HF_TCACHE_NONE },
+		{ FIELD(tcache), 7 },
+		{ FIELD(tcache_bytes), 632 },
+		{ FIELD(tcache_bytes), 641 },
+		{ FIELD(tcache_bytes), 65528 },
+		{ FIELD(tcache_count_bytes), 0 },
+		{ FIELD(tcache_count_bytes), 4 },
+		{ FIELD(tcache_entries), 120 }, /* one of the counts */
+		{ FIELD(tcache_entries), 132 },
+		{ FIELD(tcache_entries), 640 },
+		{ FIELD(tcache_num), 0 },
+		{ FIELD(tcache_num), 65 },
+		{ FIELD(tcache_num), 0x40000000 },
+		{ FIELD(mmap_tail), 8 },
+		{ FIELD(mmap_tail), 4096 },
+	};
+#undef FIELD
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct hf_malloc_layout layout = *hf_malloc_layout_find(236,
+									NULL);
+
+		memcpy((char *)&layout + cases[i].field, &cases[i].value, 4);
+		if (!hf_malloc_layout_fault(&layout))
+			print_message("field at %zu, value %" PRIu32 "\n",
+				      cases[i].field, cases[i].value);
+		assert_non_null(hf_malloc_layout_fault(&layout));
+	}
+}
+
+static struct hf_error *from_file(const char *name,
+				  struct hf_malloc_layout *layout)
+{
+	HF_AUTO_FREE char *path = NULL;
+	HF_AUTO_FD int fd = -1;
+
+	assert_true(asprintf(&path, "%s/%s", DEBUG_FILES, name) > 0);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return hf_malloc_layout_from_file(fd, layout);
+}
+
+static void assert_same(const struct hf_malloc_layout *a,
+			const struct hf_malloc_layout *b)
+{
+	assert_memory_equal(a, b, sizeof(*a));
+}
+
+static void a_file_tells_the_layout_or_changes_nothing(void **state)
+{
+	const struct hf_malloc_layout *table = hf_malloc_layout_find(236,
+								     NULL);
+	static const char *const bad[] = { "odd.so", "small.so" };
+	struct hf_malloc_layout layout = *table;
+
+	(void)state;
+	/* All that it tells is told by it. */
+	memset(&layout, 0x55, offsetof(struct hf_malloc_layout, safe_linking));
+	layout.version = table->version;
+	assert_hf_ok(from_file("counts.so", &layout));
+	assert_same(&layout, table);
+
+	assert_hf_ok(from_file("slots.so", &layout));
+	assert_int_equal(layout.tcache, HF_TCACHE_SLOTS);
+	assert_int_equal(layout.tcache_num, 76);
+	assert_int_equal(layout.tcache_bytes, 760);
+	assert_int_equal(layout.state_bytes, table->state_bytes);
+
+	layout = *table;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct hf_error *err = from_file(bad[i], &layout);
+
+		assert_non_null(err);
+		assert_int_equal(err->code, HF_ERROR_BAD_DATA);
+		hf_error_destroy(err);
+		assert_same(&layout, table);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_row_is_valid),
+		cmocka_unit_test(a_layout_with_one_bad_field_is_not_valid),
+		cmocka_unit_test(a_file_tells_the_layout_or_changes_nothing),
 		cmocka_unit_test(version_is_found_in_this_process),
 		cmocka_unit_test(table_is_what_libcs_debug_information_says),
 		cmocka_unit_test(rows_fit_their_versions),
