@@ -24,6 +24,7 @@ void hf_index_phase_done(struct hf_index_model *model, const char *name,
 static void model_deinit(struct hf_index_model *model)
 {
 	hf_anomalies_destroy(model->anomalies);
+	hf_error_destroy(model->unsupported);
 	hf_block_table_deinit(&model->blocks);
 	hf_holders_deinit(&model->holders);
 	hf_edges_deinit(&model->edges);
@@ -58,8 +59,10 @@ static struct hf_error *run_reader(struct hf_index_model *model,
 	if (err && err->code == HF_ERROR_UNSUPPORTED) {
 		hf_anomaly_add(model->anomalies, ops->name,
 			       "unsupported heap", 0, "%s", err->message);
-		hf_error_ignore(err);
-		model->partial = true;
+		if (model->unsupported)
+			hf_error_ignore(err);
+		else
+			model->unsupported = err;
 		return NULL;
 	}
 	if (err)
@@ -214,15 +217,40 @@ static struct hf_error *judge_threads(struct hf_index_model *model,
 			*consistency_ret = "in_allocator";
 		if (threads[i].stop_how == HF_STOP_PARTIAL) {
 			*consistency_ret = "partial_threads";
+			model->partial_threads = true;
 			break;
 		}
 	}
 	return NULL;
 }
 
-static void fill_summary(const struct hf_index_model *model,
+unsigned hf_index_partial(const struct hf_index_model *model)
+{
+	unsigned partial = 0;
+
+	if (model->partial)
+		partial |= HF_PARTIAL_MEMORY;
+	if (model->partial_threads)
+		partial |= HF_PARTIAL_THREADS;
+	/* The heap that was found may be the missing one's little sister:
+	 * glibc's beside jemalloc's. That shows in the unexplained memory. */
+	if (model->unsupported)
+		partial |= HF_PARTIAL_UNSUPPORTED;
+	else if (!model->blocks.num_areas)
+		partial |= HF_PARTIAL_NO_ALLOCATOR;
+	return partial;
+}
+
+void hf_index_summary_deinit(struct hf_index_summary *summary)
+{
+	hf_error_destroy(HF_TAKE(summary->unsupported));
+}
+
+static void fill_summary(struct hf_index_model *model,
 			 struct hf_index_summary *ret)
 {
+	unsigned partial = hf_index_partial(model);
+
 	*ret = (struct hf_index_summary){
 		.num_objects = model->blocks.num,
 		.num_refs = model->edges.graph.num_edges,
@@ -232,7 +260,9 @@ static void fill_summary(const struct hf_index_model *model,
 		.unknown_bytes = model->holders.unknown_bytes,
 		.private_anon_bytes = model->holders.private_anon_bytes,
 		.num_anomalies = hf_anomalies_total(model->anomalies),
-		.partial = model->partial,
+		.partial = partial,
+		.missing_bytes = model->edges.missing_bytes,
+		.unsupported = HF_TAKE(model->unsupported),
 	};
 }
 
@@ -243,6 +273,8 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 	struct hf_index_model storage = {
 		.image = image,
 		.progress = options->progress,
+		.facts = options->facts,
+		.num_facts = options->num_facts,
 	};
 	HF_AUTO(model) struct hf_index_model *model = &storage;
 	struct hf_snapshot_row snapshot;
@@ -266,7 +298,7 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 	if (err)
 		return err;
 	snapshot = *options->snapshot;
-	snapshot.partial |= model->partial;
+	snapshot.partial |= hf_index_partial(model) != 0;
 	snapshot.consistency = consistency;
 	snapshot.objects = model->blocks.num;
 	snapshot.refs = model->edges.graph.num_edges;

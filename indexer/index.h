@@ -7,6 +7,11 @@
 #include "indexer/db/snapshot_row.h"
 #include "util/progress.h"
 
+/** A fact for table `meta`. Borrowed. */
+struct hf_index_fact {
+	const char *key, *value;
+};
+
 struct hf_index_options {
 	/* The row of table `snapshot` as far as the capture knows it; counts
 	 * are filled in by the index. Borrowed. */
@@ -14,11 +19,21 @@ struct hf_index_options {
 	/**
 	 * Called when the image has been read for the last time, before the
 	 * graph and the file are made: the moment to kill the child. May be
-	 * NULL. It may change what `snapshot` points to.
+	 * NULL. It may change what `snapshot` and `facts` point to.
 	 */
 	struct hf_error *(*image_done)(void *arg);
 	void *arg;
+	const struct hf_index_fact *facts; /* of the capture, for `meta` */
+	size_t num_facts;
 	const struct hf_progress *progress;
+};
+
+/** Why a snapshot is partial: bits. Their names are in `meta`. */
+enum hf_partial {
+	HF_PARTIAL_MEMORY = 1,       /* memory that could not be read */
+	HF_PARTIAL_THREADS = 2,      /* threads that could not be stopped */
+	HF_PARTIAL_UNSUPPORTED = 4,  /* a heap of a version nobody knows */
+	HF_PARTIAL_NO_ALLOCATOR = 8, /* no reader found any heap */
 };
 
 /** What was found, for the line the user reads at the end. */
@@ -30,8 +45,15 @@ struct hf_index_summary {
 	uint64_t unknown_bytes;      /* private memory no reader explains */
 	uint64_t private_anon_bytes; /* of this much */
 	uint64_t num_anomalies;
-	bool partial;                /* something could not be read */
+	unsigned partial;            /* of enum hf_partial; 0: complete */
+	uint64_t missing_bytes;      /* with HF_PARTIAL_MEMORY */
+	struct hf_error *unsupported; /* with HF_PARTIAL_UNSUPPORTED: which,
+				       * and what to do; see _deinit */
 };
+
+void hf_index_summary_deinit(struct hf_index_summary *summary);
+HF_DEFINE_AUTO(struct hf_index_summary *, hf_index_summary,
+	       hf_index_summary_deinit)
 
 /**
  * Read all heaps of the image and write the database at `path` (which must

@@ -43,11 +43,18 @@ struct hf_index_model {
 	uint64_t unreachable_bytes;
 	uint64_t num_unreachable;
 	uint64_t live_bytes;
-	bool partial;
+	bool partial;                 /* some memory could not be read */
+	bool partial_threads;
+	struct hf_error *unsupported; /* the first heap of unknown version */
+	const struct hf_index_fact *facts; /* of the caller, borrowed */
+	size_t num_facts;
 	struct hf_index_phase phases[HF_MAX_PHASES];
 	uint32_t num_phases;
 	const struct hf_progress *progress; /* of the caller, may be NULL */
 };
+
+/** Bits of enum hf_partial. */
+unsigned hf_index_partial(const struct hf_index_model *model);
 
 /** Note the end of a phase that began at start_ns. */
 void hf_index_phase_done(struct hf_index_model *model, const char *name,

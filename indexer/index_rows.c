@@ -267,12 +267,57 @@ static struct hf_error *write_numbers(const struct hf_index_model *model,
 	return NULL;
 }
 
+/* "memory,unsupported": why the snapshot is partial. */
+static struct hf_error *write_partial(const struct hf_index_model *model,
+				      struct hf_db_writer *db)
+{
+	static const struct {
+		enum hf_partial bit;
+		const char *name;
+	} names[] = {
+		{ HF_PARTIAL_MEMORY, "memory" },
+		{ HF_PARTIAL_THREADS, "threads" },
+		{ HF_PARTIAL_UNSUPPORTED, "unsupported" },
+		{ HF_PARTIAL_NO_ALLOCATOR, "no_allocator" },
+	};
+	unsigned partial = hf_index_partial(model);
+	struct hf_error *err = NULL;
+	char text[64] = "";
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		size_t len = strlen(text);
+
+		if (partial & names[i].bit)
+			snprintf(text + len, sizeof(text) - len, "%s%s",
+				 len ? "," : "", names[i].name);
+	}
+	if (text[0])
+		err = hf_db_put_meta(db, "partial", text);
+	if (!err && model->unsupported)
+		err = hf_db_put_meta(db, "unsupported",
+				     model->unsupported->message);
+	return err;
+}
+
+static struct hf_error *write_facts(const struct hf_index_model *model,
+				    struct hf_db_writer *db)
+{
+	struct hf_error *err = write_partial(model, db);
+
+	for (size_t i = 0; !err && i < model->num_facts; i++)
+		err = hf_db_put_meta(db, model->facts[i].key,
+				     model->facts[i].value);
+	return err;
+}
+
 struct hf_error *hf_index_write_image(const struct hf_index_model *model,
 				      struct hf_db_writer *db,
 				      const struct hf_snapshot_row *snapshot)
 {
 	struct hf_error *err = write_numbers(model, db);
 
+	if (!err)
+		err = write_facts(model, db);
 	if (!err)
 		err = hf_db_put_snapshot(db, snapshot);
 	if (!err)

@@ -17,9 +17,25 @@
 PRAGMA application_id = 0x4846524b; -- the bytes "HFRK"
 PRAGMA user_version = 1;
 
--- Facts about the file itself: format, tool, options.
+-- Facts about the file itself: format, tool, options. Keys that may be there:
+--   tool                     name and version of the program that wrote it
+--   partial                  why it is partial, of: memory (could not be
+--                            read), threads (could not be stopped),
+--                            unsupported (a heap of an unknown version),
+--                            no_allocator (no reader found any heap); with
+--                            commas; no such key: it is complete
+--   unsupported              the heap whose version no reader knows
+--   capture.attempts         stops it took; 1 normally
+--   capture.restarted_calls  system calls restarted instead of EINTR
+--   capture.vfork_children   processes that ran on in the memory of the
+--                            process while it was forked
+--   capture.descriptors_closed  1: the child held no descriptor; 0: it did
+--   capture.reaped           1: the child left no zombie; 0: it did
+--   cached_blocks, cached_bytes, free_blocks, free_bytes    of all areas
+--   scanned_bytes, missing_bytes    memory searched for pointers, and not
+--   root_holders             how many objects are root holders
 CREATE TABLE meta(
-  key TEXT PRIMARY KEY,       -- name of the fact: tool, schema, option.*, ...
+  key TEXT PRIMARY KEY,       -- name of the fact: tool, partial, ...
   value TEXT                  -- its value as text; NULL: not known
 ) STRICT, WITHOUT ROWID;
 

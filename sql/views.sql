@@ -238,6 +238,14 @@ SELECT 'reader ' || name, coalesce(version, 'unknown version') ||
     ', confidence ' || coalesce(confidence, 'unknown'),
   confidence <> 'low' FROM reader
 UNION ALL
+SELECT 'heap readers',
+  coalesce((SELECT group_concat(name, ', ') FROM reader
+            WHERE id IN (SELECT reader_id FROM heap_area)),
+           'none found a heap'),
+  EXISTS (SELECT 1 FROM heap_area)
+UNION ALL
+SELECT 'unsupported heap', value, 0 FROM meta WHERE key = 'unsupported'
+UNION ALL
 SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0
 FROM segment
 WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
@@ -250,6 +258,17 @@ FROM thread WHERE stop_how = 'partial'
 UNION ALL
 SELECT 'threads in the allocator', CAST(sum(in_allocator) AS TEXT),
   sum(in_allocator) = 0 FROM thread
+UNION ALL
+SELECT 'vfork children that ran on', value, value = '0'
+FROM meta WHERE key = 'capture.vfork_children'
+UNION ALL
+SELECT 'descriptors closed in the child',
+  CASE value WHEN '1' THEN 'yes' ELSE 'no' END, value = '1'
+FROM meta WHERE key = 'capture.descriptors_closed'
+UNION ALL
+SELECT 'child reaped', CASE value WHEN '1' THEN 'yes' ELSE 'no' END,
+  value = '1'
+FROM meta WHERE key = 'capture.reaped'
 UNION ALL
 SELECT 'unexplained private memory',
   printf('%.1f %%', 100.0 * unknown_bytes / nullif(private_anon_bytes, 0)),

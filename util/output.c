@@ -25,16 +25,51 @@ static struct hf_error *refuse_existing(const char *path)
 				 "--force");
 }
 
+/* `dir` is where the file shall be. */
+static struct hf_error *cannot_write(const char *path, const char *dir,
+				     int os_error)
+{
+	struct hf_error *err =
+		hf_error_os(os_error, "cannot write beside '%s'", path);
+
+	switch (os_error) {
+	case ENOENT:
+		return hf_error_fix(
+			hf_error_cause(err, "there is no folder '%s'", dir),
+			"make it (mkdir -p), or choose another name");
+	case ENOTDIR:
+		return hf_error_fix(
+			hf_error_cause(err, "'%s' is not a folder", dir),
+			"choose another name");
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return hf_error_fix(
+			hf_error_cause(err, "this user may not make files in "
+				       "'%s'", dir),
+			"choose a folder of your own");
+	case ENOSPC:
+	case EDQUOT:
+		return hf_error_fix(
+			hf_error_cause(err, "the disk of '%s' is full", dir),
+			"write to a disk with more free space");
+	default:
+		return hf_error_fix(err, "choose another folder");
+	}
+}
+
 struct hf_error *hf_output_begin(const char *path, bool force,
 				 struct hf_output **ret)
 {
 	HF_AUTO(hf_output) struct hf_output *output = calloc(1, sizeof(*output));
 	HF_AUTO_FREE char *copy = strdup(path);
 	HF_AUTO_FREE char *template = NULL;
+	const char *dir; /* inside copy */
 	struct stat st;
 
 	if (!output || !copy || !(output->final_path = strdup(path)))
 		return &hf_enomem;
+	dir = dirname(copy);
 	output->force = force;
 	if (!*path)
 		return hf_error_create(HF_ERROR_USAGE,
@@ -48,12 +83,12 @@ struct hf_error *hf_output_begin(const char *path, bool force,
 				"'%s' is not a regular file: not replaced",
 				path);
 	}
-	if (asprintf(&template, "%s/.heapfork-XXXXXX", dirname(copy)) < 0) {
+	if (asprintf(&template, "%s/.heapfork-XXXXXX", dir) < 0) {
 		template = NULL;
 		return &hf_enomem;
 	}
 	if (!mkdtemp(template))
-		return hf_error_os(errno, "cannot write beside '%s'", path);
+		return cannot_write(path, dir, errno);
 	output->dir = HF_TAKE(template);
 	if (asprintf(&output->path, "%s/out", output->dir) < 0) {
 		output->path = NULL;
@@ -66,6 +101,29 @@ struct hf_error *hf_output_begin(const char *path, bool force,
 const char *hf_output_path(const struct hf_output *output)
 {
 	return output->path;
+}
+
+/* Replace `from` in *text by `to`, once. */
+static void replace(char **text, const char *from, const char *to)
+{
+	char *at = *text ? strstr(*text, from) : NULL;
+	char *copy;
+
+	if (!at || asprintf(&copy, "%.*s%s%s", (int)(at - *text), *text, to,
+			    at + strlen(from)) < 0)
+		return;
+	free(*text);
+	*text = copy;
+}
+
+struct hf_error *hf_output_blame(const struct hf_output *output,
+				 struct hf_error *err)
+{
+	if (err && !err->is_static) {
+		replace(&err->message, output->path, output->final_path);
+		replace(&err->cause, output->path, output->final_path);
+	}
+	return err;
 }
 
 static struct hf_error *sync_path(const char *path, int flags)

@@ -30,6 +30,13 @@ struct hf_error *hf_output_commit(struct hf_output *output) HF_MUST_CHECK;
 /** Without a commit before it, removes everything that was written. */
 void hf_output_destroy(struct hf_output *output);
 
+/**
+ * The file that is being written is known to the user by its final name: put
+ * that into an error of whoever wrote it. Takes and returns err.
+ */
+struct hf_error *hf_output_blame(const struct hf_output *output,
+				 struct hf_error *err) HF_MUST_CHECK;
+
 HF_DEFINE_AUTO(struct hf_output *, hf_output, hf_output_destroy)
 
 #endif

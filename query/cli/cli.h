@@ -88,6 +88,9 @@ int hf_exit_code(const struct hf_error *err, int signal);
  */
 void hf_cli_report(struct hf_error *err);
 
+/** Print a warning in the form of an error, unless quiet. Takes it. */
+void hf_cli_warn(const struct hf_cli *cli, struct hf_error *warning);
+
 /** A line for the user on stderr, unless quiet. Control characters in it are
  * made visible. */
 void hf_cli_note(const struct hf_cli *cli, const char *format, ...)

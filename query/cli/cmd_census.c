@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "query/cli/file_args.h"
 #include "query/query.h"
@@ -22,7 +23,10 @@ static const struct argp argp = {
 static const char totals_sql[] =
 	"SELECT s.objects, s.live_bytes, a.cached, a.free, a.trim,"
 	" u.count, u.bytes, s.unknown_bytes, s.private_anon_bytes,"
-	" (SELECT sum(count) FROM main.anomaly), s.partial"
+	" (SELECT sum(count) FROM main.anomaly), s.partial,"
+	" EXISTS (SELECT 1 FROM main.heap_area),"
+	" (SELECT value FROM main.meta WHERE key = 'partial'),"
+	" (SELECT value FROM main.meta WHERE key = 'unsupported')"
 	" FROM main.snapshot s,"
 	" (SELECT sum(cached_bytes) AS cached, sum(free_bytes) AS free,"
 	"  sum(trim_bytes) AS trim FROM main.heap_area) a,"
@@ -32,7 +36,8 @@ static const char totals_sql[] =
 
 enum totals_column {
 	T_OBJECTS, T_LIVE, T_CACHED, T_FREE, T_TRIM, T_LEAK_COUNT, T_LEAK_BYTES,
-	T_UNKNOWN, T_PRIVATE, T_ANOMALIES, T_PARTIAL,
+	T_UNKNOWN, T_PRIVATE, T_ANOMALIES, T_PARTIAL, T_HAS_HEAP, T_WHY,
+	T_UNSUPPORTED,
 };
 
 static double percent(int64_t part, int64_t whole)
@@ -49,11 +54,76 @@ static void line(const struct hf_cli *cli, const char *label, const char *text)
 		hf_cli_note(cli, "%-12s %s", label, text);
 }
 
+static void print_allocator(const struct hf_cli *cli,
+			    const struct hf_query *query)
+{
+	char text[160], cached[32], free_text[32], trim[32];
+
+#define BYTES(column, buf) \
+	hf_cli_bytes(cli, hf_query_i64(query, column), buf, sizeof(buf))
+	if (hf_query_i64(query, T_HAS_HEAP))
+		snprintf(text, sizeof(text),
+			 "%s cached, %s free, of it %s at the end of heaps",
+			 BYTES(T_CACHED, cached), BYTES(T_FREE, free_text),
+			 BYTES(T_TRIM, trim));
+	else if (!hf_query_is_null(query, T_UNSUPPORTED))
+		snprintf(text, sizeof(text),
+			 "none that heapfork understands was found");
+	else
+		snprintf(text, sizeof(text),
+			 "none that heapfork knows was found: an unknown "
+			 "allocator (or the program's own mappings) holds "
+			 "%.1f %% of private memory",
+			 percent(hf_query_i64(query, T_UNKNOWN),
+				 hf_query_i64(query, T_PRIVATE)));
+#undef BYTES
+	line(cli, "allocator", text);
+}
+
+/* The reasons as the index gives them (sql/schema.sql, table meta), in words;
+ * files of older versions have none. */
+static struct hf_error *print_partial(const struct hf_cli *cli,
+				      const struct hf_query *query)
+{
+	static const struct {
+		const char *name, *text;
+	} reasons[] = {
+		{ "memory", "some memory could not be read" },
+		{ "threads", "some threads could not be stopped" },
+		{ "unsupported", "its allocator is not supported" },
+		{ "no_allocator", "no allocator that heapfork knows" },
+	};
+	const char *why = hf_query_text(query, T_WHY);
+	HF_AUTO_FREE char *unsupported = NULL;
+	char text[256] = "";
+	struct hf_error *err;
+
+	if (!hf_query_is_null(query, T_UNSUPPORTED)) {
+		err = hf_cli_printable(hf_query_text(query, T_UNSUPPORTED),
+				       &unsupported);
+		if (err)
+			return err;
+		line(cli, "unsupported", unsupported);
+	}
+	if (!hf_query_i64(query, T_PARTIAL))
+		return NULL;
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
+		size_t len = strlen(text);
+
+		if (strstr(why, reasons[i].name))
+			snprintf(text + len, sizeof(text) - len, "%s%s",
+				 len ? "; " : "", reasons[i].text);
+	}
+	line(cli, "partial",
+	     text[0] ? text : "some memory or threads could not be read");
+	return NULL;
+}
+
 static struct hf_error *print_totals(struct hf_cli *cli, struct hf_db *db)
 {
 	HF_AUTO(hf_query) struct hf_query *query = NULL;
 	struct hf_error *err = hf_query_prepare(db, totals_sql, &query);
-	char text[160], a[32], b[32], c[32];
+	char text[160], a[32], b[32];
 	bool row;
 
 	if (!err)
@@ -74,10 +144,7 @@ static struct hf_error *print_totals(struct hf_cli *cli, struct hf_db *db)
 		 percent(hf_query_i64(query, T_LEAK_BYTES),
 			 hf_query_i64(query, T_LIVE)));
 	line(cli, "unreachable", text);
-	snprintf(text, sizeof(text),
-		 "%s cached, %s free, of it %s at the end of heaps",
-		 BYTES(T_CACHED, a), BYTES(T_FREE, b), BYTES(T_TRIM, c));
-	line(cli, "allocator", text);
+	print_allocator(cli, query);
 	if (hf_query_is_null(query, T_UNKNOWN) ||
 	    hf_query_is_null(query, T_PRIVATE))
 		snprintf(text, sizeof(text), "not known");
@@ -97,10 +164,7 @@ static struct hf_error *print_totals(struct hf_cli *cli, struct hf_db *db)
 			 hf_query_i64(query, T_ANOMALIES));
 		line(cli, "anomalies", text);
 	}
-	if (hf_query_i64(query, T_PARTIAL))
-		line(cli, "partial",
-		     "some memory or threads could not be read");
-	return NULL;
+	return print_partial(cli, query);
 }
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)

@@ -66,8 +66,41 @@ static struct hf_error *count(struct hf_db *db, int64_t *count_ret,
 	return NULL;
 }
 
+/* Nothing is unreachable where nothing was found: say so. */
+static struct hf_error *check_heap(struct hf_cli *cli, struct hf_db *db,
+				   bool *ret)
+{
+	HF_AUTO(hf_query) struct hf_query *query = NULL;
+	struct hf_error *err;
+	bool row;
+
+	err = hf_query_prepare(
+		db,
+		"SELECT EXISTS (SELECT 1 FROM main.heap_area),"
+		" 100.0 * unknown_bytes / nullif(private_anon_bytes, 0)"
+		" FROM main.snapshot WHERE id = 1",
+		&query);
+	if (!err)
+		err = hf_query_step(query, &row);
+	if (err)
+		return err;
+	*ret = !row || hf_query_i64(query, 0);
+	if (*ret)
+		return NULL;
+	err = hf_error_create(HF_ERROR_PARTIAL,
+			      "nothing is known about this heap, nor what in "
+			      "it is unreachable");
+	err = hf_error_cause(err,
+			     "no allocator that heapfork knows was found: "
+			     "%" PRId64 " %% of private memory is unexplained",
+			     hf_query_i64(query, 1));
+	hf_cli_warn(cli, hf_error_fix(err, "heapfork info tells what was "
+					   "found instead"));
+	return NULL;
+}
+
 static struct hf_error *print_people(struct hf_cli *cli, struct hf_db *db,
-				     struct hf_row_sink *sink)
+				     struct hf_row_sink *sink, bool has_heap)
 {
 	char bytes[40];
 	int64_t num, num_bytes;
@@ -75,6 +108,10 @@ static struct hf_error *print_people(struct hf_cli *cli, struct hf_db *db,
 
 	if (err)
 		return err;
+	if (!has_heap) {
+		puts("nothing is known about this heap");
+		return NULL;
+	}
 	if (!num) {
 		puts("nothing is unreachable");
 		return NULL;
@@ -95,18 +132,21 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	HF_AUTO(hf_db) struct hf_db *db = NULL;
 	HF_AUTO(hf_row_sink) struct hf_row_sink *sink = NULL;
 	struct hf_error *err;
+	bool has_heap;
 
 	err = hf_cli_parse(&argp, argc, argv, &args);
 	if (!err)
 		err = hf_cli_open(cli, args.file.file, &db);
 	if (!err)
 		err = hf_cli_sink(cli, &sink);
+	if (!err)
+		err = check_heap(cli, db, &has_heap);
 	if (err)
 		return err;
 	if (args.heads)
 		return hf_cli_canned(cli, db, sink, "leak_roots", NULL);
 	if (hf_cli_is_table(cli))
-		return print_people(cli, db, sink);
+		return print_people(cli, db, sink, has_heap);
 	return hf_cli_canned(cli, db, sink, "leaks", NULL);
 }
 

@@ -8,6 +8,7 @@
 #include "fork-agent/capture.h"
 #include "indexer/index.h"
 #include "query/cli/progress.h"
+#include "query/cli/snapshot_report.h"
 #include "util/file.h"
 #include "util/output.h"
 #include "util/parse.h"
@@ -27,8 +28,8 @@ static const struct argp_option options[] = {
 	{ "output", 'o', "FILE", 0, "The snapshot to write", 0 },
 	{ "force", KEY_FORCE, 0, 0, "Replace FILE if it exists", 0 },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
-	  "Give up when its threads have not stopped after this time "
-	  "(default 2)",
+	  "Give up when its threads have not stopped after this time, "
+	  "in each of three attempts (default 2)",
 	  0 },
 	{ 0 },
 };
@@ -87,7 +88,7 @@ static const struct argp argp = {
 	       "of the heap, no contents. Ctrl-C is safe at any time.\n"
 	       "\n"
 	       "    heapfork snapshot -p 4711 -o app.heap\n"
-	       "    heapfork snapshot -p $(pidof nginx) -o web.heap --force\n",
+	       "    heapfork snapshot -p $(pidof -s nginx) -o web.heap --force\n",
 	.children = children,
 };
 
@@ -96,6 +97,9 @@ struct work {
 	struct hf_cli *cli;
 	struct hf_frozen *frozen;
 	struct hf_snapshot_row row;
+	struct hf_index_fact facts[5]; /* what table `snapshot` has not */
+	char values[5][24];
+	struct hf_error *zombie; /* the child left one */
 };
 
 /* One line of a file of /proc, without its end. */
@@ -123,79 +127,44 @@ static void fill_row(struct hf_snapshot_row *row,
 	row->partial = report->num_partial > 0;
 }
 
+static void fill_facts(struct work *work,
+		       const struct hf_capture_report *report)
+{
+	const struct {
+		const char *key;
+		uint32_t value;
+	} facts[] = {
+		{ "capture.attempts", report->num_attempts },
+		{ "capture.restarted_calls", report->num_restarted },
+		{ "capture.vfork_children", report->num_vfork_children },
+		{ "capture.descriptors_closed", report->descriptors_closed },
+		{ "capture.reaped", report->reaped },
+	};
+
+	_Static_assert(sizeof(facts) / sizeof(*facts) ==
+			       sizeof(work->facts) / sizeof(*work->facts),
+		       "room for each fact");
+	for (size_t i = 0; i < sizeof(facts) / sizeof(*facts); i++) {
+		snprintf(work->values[i], sizeof(work->values[i]), "%" PRIu32,
+			 facts[i].value);
+		work->facts[i] = (struct hf_index_fact){ facts[i].key,
+							 work->values[i] };
+	}
+}
+
 /* The image was read for the last time: from here on the process is alone. */
 static struct hf_error *image_done(void *arg)
 {
 	struct work *work = arg;
 	const struct hf_capture_report *report;
-	struct hf_error *err = hf_frozen_release(work->frozen);
 
-	if (err) {
-		hf_cli_note(work->cli, "warning: %s", err->message);
-		hf_error_ignore(err);
-	}
+	work->zombie = hf_frozen_release(work->frozen);
 	report = hf_frozen_report(work->frozen);
 	work->row.reap_ns = report->reap_ns;
 	work->row.child_life_ns = report->child_life_ns;
 	work->row.cow_pages = report->cow_pages;
+	fill_facts(work, report);
 	return NULL;
-}
-
-static void print_pause(const struct hf_cli *cli,
-			const struct hf_capture_report *report)
-{
-	hf_cli_note(cli,
-		    "paused %.1f ms (stop %.1f, registers %.1f, fork %.1f, "
-		    "resume %.1f), %" PRIu32 " thread%s",
-		    (double)report->pause_ns / 1e6,
-		    (double)report->stop_ns / 1e6,
-		    (double)report->regs_ns / 1e6,
-		    (double)report->fork_ns / 1e6,
-		    (double)report->resume_ns / 1e6, report->num_threads,
-		    hf_cli_plural(report->num_threads));
-	if (report->num_partial)
-		hf_cli_note(cli,
-			    "warning: %" PRIu32 " thread%s could not be "
-			    "stopped: the snapshot is partial",
-			    report->num_partial,
-			    hf_cli_plural(report->num_partial));
-}
-
-static void print_summary(const struct hf_cli *cli,
-			  const struct snapshot_args *args,
-			  const struct hf_index_summary *summary,
-			  uint64_t elapsed_ns)
-{
-	char live[40], unreachable[40], unknown[40], anon[40];
-
-	hf_format_bytes((int64_t)summary->live_bytes, live, sizeof(live));
-	hf_format_bytes((int64_t)summary->unreachable_bytes, unreachable,
-			sizeof(unreachable));
-	hf_format_bytes((int64_t)summary->unknown_bytes, unknown,
-			sizeof(unknown));
-	hf_format_bytes((int64_t)summary->private_anon_bytes, anon,
-			sizeof(anon));
-	hf_cli_note(cli,
-		    "%s: %" PRIu64 " object%s, %s, %" PRIu64
-		    " references, in %.1f s",
-		    args->output, summary->num_objects,
-		    hf_cli_plural((int64_t)summary->num_objects), live,
-		    summary->num_refs, (double)elapsed_ns / 1e9);
-	hf_cli_note(cli,
-		    "unreachable: %" PRIu64 " object%s, %s; unexplained: %s of "
-		    "%s private memory",
-		    summary->num_unreachable,
-		    hf_cli_plural((int64_t)summary->num_unreachable),
-		    unreachable, unknown, anon);
-	if (summary->num_anomalies)
-		hf_cli_note(cli,
-			    "anomalies: %" PRIu64 " (heapfork info shows "
-			    "them)",
-			    summary->num_anomalies);
-	if (summary->partial)
-		hf_cli_note(cli, "warning: some of the memory could not be "
-				 "read: the snapshot is partial");
-	hf_cli_note(cli, "next: heapfork census %s", args->output);
 }
 
 static struct hf_error *take(struct work *work,
@@ -213,6 +182,8 @@ static struct hf_error *take(struct work *work,
 		.snapshot = &work->row,
 		.image_done = image_done,
 		.arg = work,
+		.facts = work->facts,
+		.num_facts = sizeof(work->facts) / sizeof(*work->facts),
 		.progress = progress,
 	};
 	/* Destroyed before the frozen child it reads, in run(). */
@@ -222,21 +193,28 @@ static struct hf_error *take(struct work *work,
 	if (err)
 		return err;
 	fill_row(&work->row, hf_frozen_report(work->frozen));
-	print_pause(work->cli, hf_frozen_report(work->frozen));
+	hf_snapshot_report_pause(work->cli, hf_frozen_report(work->frozen));
 	err = hf_frozen_open_image(work->frozen, &image);
-	return err ? err : hf_index(image, path, &index, summary);
+	if (!err)
+		err = hf_index(image, path, &index, summary);
+	/* It may have come after the last look of the index. */
+	if (!err && *work->cli->cancelled)
+		err = hf_error_create(HF_ERROR_INTERRUPTED, "interrupted");
+	return err;
 }
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 {
 	struct snapshot_args args = { .cli = cli };
 	struct work work = { .cli = cli };
-	struct hf_index_summary summary = { 0 };
+	HF_AUTO(hf_index_summary) struct hf_index_summary *summary =
+		&(struct hf_index_summary){ 0 };
 	struct hf_cli_progress progress;
 	HF_AUTO_FREE char *boot_id = NULL, *command = NULL;
 	HF_AUTO(hf_output) struct hf_output *output = NULL;
 	uint64_t start_ns = hf_now_ns();
 	struct hf_error *err;
+	bool has_zombie;
 	char comm[64];
 
 	err = hf_cli_parse(&argp, argc, argv, &args);
@@ -265,15 +243,21 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	};
 	hf_cli_progress_init(&progress, cli);
 	err = take(&work, &args, &progress.hooks, hf_output_path(output),
-		   &summary);
+		   summary);
+	if (work.frozen && !work.zombie)
+		work.zombie = hf_frozen_release(work.frozen);
+	has_zombie = work.zombie;
 	hf_frozen_destroy(work.frozen);
 	hf_cli_progress_clear(&progress);
 	if (!err)
 		err = hf_output_commit(output);
+	if (has_zombie)
+		hf_cli_warn(cli, HF_TAKE(work.zombie));
 	if (err)
-		return err;
-	print_summary(cli, &args, &summary, hf_now_ns() - start_ns);
-	if (summary.partial || work.row.partial)
+		return hf_output_blame(output, err);
+	hf_snapshot_report_result(cli, args.output, summary,
+				  hf_now_ns() - start_ns);
+	if (summary->partial || work.row.partial || has_zombie)
 		cli->exit_code = HF_EXIT_PARTIAL;
 	return NULL;
 }

@@ -19,13 +19,26 @@ static void print_line(const char *label, const char *text)
 	fprintf(stderr, "%s: %s\n", label, printable ? printable : "?");
 }
 
-void hf_cli_report(struct hf_error *err)
+static void print_error(const char *label, struct hf_error *err)
 {
 	fflush(stdout);
-	print_line("heapfork", err->message);
+	print_line(label, err->message);
 	print_line("cause", err->cause);
 	print_line("fix", err->fix);
 	hf_error_destroy(err);
+}
+
+void hf_cli_report(struct hf_error *err)
+{
+	print_error("heapfork", err);
+}
+
+void hf_cli_warn(const struct hf_cli *cli, struct hf_error *warning)
+{
+	if (cli->quiet)
+		hf_error_ignore(warning);
+	else
+		print_error("heapfork: warning", warning);
 }
 
 void hf_cli_note(const struct hf_cli *cli, const char *format, ...)

@@ -275,6 +275,32 @@ run 0 path a.heap --id 6 --csv; out_lines 6
 out_has "1,5,Node,class,4240,32,64,0,1,1"
 run 0 path a.heap --id 7; err_has "unreachable"; out_has "(unreachable)"
 
+# A heap that nobody knows is not an empty one.
+none="DELETE FROM heap_area; DELETE FROM reader; DELETE FROM type_stat;
+	DELETE FROM object; UPDATE snapshot SET partial = 1, objects = 0,
+	live_bytes = 0, unknown_bytes = 73500"
+"$write_heap" none.heap "$none; INSERT INTO meta VALUES('partial',
+	'no_allocator')"
+run 0 census none.heap
+out_has "an unknown allocator (or the program's own mappings) holds 73.5 %"
+out_has "partial      no allocator that heapfork knows"; no_err
+run 0 leaks none.heap; out_has "nothing is known about this heap"
+err_has "cause:"; err_has "73 %"; err_has "fix:"
+run 0 leaks --csv none.heap; out_lines 1; err_has "nothing is known"
+run 0 info none.heap; out_has "none found a heap"
+run 0 sql --csv none.heap "SELECT ok FROM certificate
+	WHERE item = 'heap readers'"; out_has 0
+"$write_heap" newer.heap "$none; INSERT INTO meta VALUES('partial',
+	'memory,unsupported'), ('unsupported', 'glibc 2.99 in libc.so.6' ||
+	char(27))"
+run 0 census newer.heap; out_has "unsupported  glibc 2.99"; no_control
+out_has "some memory could not be read; its allocator is not supported"
+"$write_heap" child.heap "INSERT INTO meta VALUES('capture.vfork_children',
+	'1'), ('capture.descriptors_closed', '0'), ('capture.reaped', '0')"
+run 0 sql --csv child.heap "SELECT count(*) FROM certificate WHERE ok = 0"
+out_has 4
+run 0 info child.heap; out_has "child reaped"
+
 # A pipe does not change the format; nor does the locale change numbers.
 "$heapfork" census a.heap | cat >piped 2>err
 run 0 census a.heap

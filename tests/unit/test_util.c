@@ -114,6 +114,38 @@ static void write_text(const char *path, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
+static void errors_of_an_output_name_the_file_of_the_user(void **state)
+{
+	char dir[] = "/tmp/hf-output-XXXXXX", path[64], missing[80];
+	struct hf_output *output;
+	struct hf_error *err;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/a.heap", dir);
+	assert_null(hf_output_begin(path, false, &output));
+	err = hf_error_os(ENOSPC, "cannot write '%s'", hf_output_path(output));
+	err = hf_error_cause(err, "it ended at 12 bytes");
+	err = hf_output_blame(output, err);
+	assert_non_null(strstr(err->message, "cannot write '/tmp/hf-output-"));
+	assert_non_null(strstr(err->message, "/a.heap': "));
+	assert_null(strstr(err->message, ".heapfork-"));
+	assert_string_equal(err->cause, "it ended at 12 bytes");
+	assert_int_equal(err->code, HF_ERROR_NO_SPACE);
+	hf_error_destroy(err);
+	assert_ptr_equal(hf_output_blame(output, &hf_enomem), &hf_enomem);
+	assert_null(hf_output_blame(output, NULL));
+	hf_output_destroy(output);
+
+	snprintf(missing, sizeof(missing), "%s/no/a.heap", dir);
+	err = hf_output_begin(missing, false, &output);
+	assert_non_null(err);
+	assert_non_null(strstr(err->cause, "/no'"));
+	assert_non_null(err->fix);
+	hf_error_destroy(err);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void output_appears_whole_or_not_at_all(void **state)
 {
 	char dir[] = "/tmp/hf-output-XXXXXX", path[64], *text;
@@ -195,6 +227,7 @@ int main(void)
 		cmocka_unit_test(array_refuses_sizes_that_wrap),
 		cmocka_unit_test(numbers_are_parsed_whole_or_not),
 		cmocka_unit_test(output_appears_whole_or_not_at_all),
+		cmocka_unit_test(errors_of_an_output_name_the_file_of_the_user),
 		cmocka_unit_test(progress_ends_the_work_when_cancelled),
 	};
 

@@ -17,7 +17,7 @@ import sys
 import programs
 from clients import (Lines, http_client, listening, memcached_client,
                      redis_client)
-from target import (DEADLINE, Load, Target, check, children, free_port, need,
+from target import (BIN, DEADLINE, Load, Target, check, children, free_port, need,
                     snapshots_under_load, stat_fields, wait_until)
 
 UNREACHABLE = """SELECT count(*), total(size_bytes) FROM object
@@ -204,7 +204,8 @@ def case_redis():
     """Debian's uses jemalloc: unknown memory, and no invented objects."""
     port = free_port()
     target = Target([need("redis-server"), "--port", str(port), "--bind",
-                     "127.0.0.1", "--save", "", "--dir", "@FOLDER@"])
+                     "127.0.0.1", "--save", "", "--dir", "@FOLDER@"],
+                    unknown_heap=True)
     with target:
         listening(port)
         lines = Lines.to_port(port)
@@ -214,6 +215,17 @@ def case_redis():
         for snapshot in snapshots_under_load(target, load):
             check(snapshot.unknown_share() > 0.5, "only %.0f %% unknown" %
                   (100 * snapshot.unknown_share()))
+            for word in ("no allocator that heapfork knows", "cause:",
+                         "fix:", "%.1f %%" % (100 * snapshot.unknown_share())):
+                check(word in snapshot.said, "'%s' is not in: %s" %
+                      (word, snapshot.said))
+            check(snapshot.rows("SELECT value, ok FROM certificate WHERE "
+                                "item = 'heap readers'") ==
+                  [("none found a heap", 0)], "the certificate is silent")
+            leaks = subprocess.run([BIN + "/heapfork", "leaks", snapshot.path],
+                                   capture_output=True, text=True)
+            check(leaks.stdout == "nothing is known about this heap\n",
+                  "leaks says: " + leaks.stdout)
             anon = snapshot.snapshot_row("private_anon_bytes")
             check(snapshot.heap_bytes() < anon / 20,
                   "%d bytes of objects in %d of memory" %

@@ -1,0 +1,163 @@
+/* Snapshot report: what a snapshot cost and found, for the user.
+ * SPDX-License-Identifier: MIT */
+#include "query/cli/snapshot_report.h"
+
+#include <inttypes.h>
+
+static void warn_partial_threads(const struct hf_cli *cli,
+				 const struct hf_capture_report *report)
+{
+	struct hf_error *warning = hf_error_create(
+		HF_ERROR_PARTIAL,
+		"%" PRIu32 " of %" PRIu32 " threads could not be stopped: the "
+		"snapshot is partial",
+		report->num_partial, report->num_threads);
+
+	if (report->num_vfork_children)
+		warning = hf_error_cause(
+			warning,
+			"%" PRIu32 " of them wait%s for the child of a vfork, "
+			"which ran on in the memory of the process",
+			report->num_vfork_children,
+			report->num_vfork_children == 1 ? "s" : "");
+	else
+		warning = hf_error_cause(
+			warning, "they wait in the kernel, beyond the reach "
+				 "of any signal: for a disk or a network "
+				 "file system");
+	hf_cli_warn(cli, hf_error_fix(warning, "if it matters, take another "
+					       "snapshot a little later"));
+}
+
+static void warn_descriptors(const struct hf_cli *cli)
+{
+	struct hf_error *warning = hf_error_create(
+		HF_ERROR_PARTIAL, "the frozen child holds descriptors of the "
+				  "process as long as it lives");
+
+	warning = hf_error_cause(warning,
+				 "the process may not close them in it "
+				 "(close_range and close fail: a seccomp "
+				 "filter, or the child died)");
+	hf_cli_warn(cli, hf_error_fix(warning,
+				      "until this ends, do not count on files "
+				      "and connections that the process "
+				      "closes to be closed"));
+}
+
+void hf_snapshot_report_pause(const struct hf_cli *cli,
+			      const struct hf_capture_report *report)
+{
+	hf_cli_note(cli,
+		    "paused %.1f ms (stop %.1f, registers %.1f, fork %.1f, "
+		    "resume %.1f), %" PRIu32 " thread%s",
+		    (double)report->pause_ns / 1e6,
+		    (double)report->stop_ns / 1e6,
+		    (double)report->regs_ns / 1e6,
+		    (double)report->fork_ns / 1e6,
+		    (double)report->resume_ns / 1e6, report->num_threads,
+		    hf_cli_plural(report->num_threads));
+	if (cli->verbose)
+		hf_cli_note(cli,
+			    "attempts: %" PRIu32 "; system calls restarted: "
+			    "%" PRIu32,
+			    report->num_attempts, report->num_restarted);
+	if (report->num_partial)
+		warn_partial_threads(cli, report);
+	if (!report->descriptors_closed)
+		warn_descriptors(cli);
+}
+
+static double unknown_percent(const struct hf_index_summary *summary)
+{
+	return summary->private_anon_bytes
+		       ? 100.0 * (double)summary->unknown_bytes /
+				 (double)summary->private_anon_bytes
+		       : 0;
+}
+
+static void warn_no_allocator(const struct hf_cli *cli,
+			      const struct hf_index_summary *summary)
+{
+	struct hf_error *warning = hf_error_create(
+		HF_ERROR_PARTIAL,
+		"no allocator that heapfork knows: nothing is known about "
+		"this heap");
+
+	warning = hf_error_cause(
+		warning,
+		"an unknown allocator (or the program's own mappings) holds "
+		"%.1f %% of private memory",
+		unknown_percent(summary));
+	hf_cli_warn(cli, hf_error_fix(warning,
+				      "run the program with glibc's malloc "
+				      "(without jemalloc, tcmalloc, ...)"));
+}
+
+static void warn_missing(const struct hf_cli *cli, const char *file,
+			 const struct hf_index_summary *summary)
+{
+	char bytes[40];
+	struct hf_error *warning;
+
+	hf_format_bytes((int64_t)summary->missing_bytes, bytes, sizeof(bytes));
+	warning = hf_error_cause(
+		hf_error_create(HF_ERROR_PARTIAL,
+				"some of the memory could not be read: the "
+				"snapshot is partial"),
+		"%s of it is not in the frozen child", bytes);
+	hf_cli_warn(cli, hf_error_fix(warning,
+				      "heapfork sql %s \"SELECT * FROM segment "
+				      "WHERE captured = 'missing'\" names the "
+				      "mappings",
+				      file));
+}
+
+static void print_heap(const struct hf_cli *cli, const char *file,
+		       const struct hf_index_summary *summary,
+		       uint64_t elapsed_ns)
+{
+	char live[40], unreachable[40], unknown[40], anon[40];
+
+	hf_format_bytes((int64_t)summary->live_bytes, live, sizeof(live));
+	hf_format_bytes((int64_t)summary->unreachable_bytes, unreachable,
+			sizeof(unreachable));
+	hf_format_bytes((int64_t)summary->unknown_bytes, unknown,
+			sizeof(unknown));
+	hf_format_bytes((int64_t)summary->private_anon_bytes, anon,
+			sizeof(anon));
+	hf_cli_note(cli,
+		    "%s: %" PRIu64 " object%s, %s, %" PRIu64
+		    " references, in %.1f s",
+		    file, summary->num_objects,
+		    hf_cli_plural((int64_t)summary->num_objects), live,
+		    summary->num_refs, (double)elapsed_ns / 1e9);
+	hf_cli_note(cli,
+		    "unreachable: %" PRIu64 " object%s, %s; unexplained: %s of "
+		    "%s private memory",
+		    summary->num_unreachable,
+		    hf_cli_plural((int64_t)summary->num_unreachable),
+		    unreachable, unknown, anon);
+	if (summary->num_anomalies)
+		hf_cli_note(cli,
+			    "anomalies: %" PRIu64 " (heapfork info shows "
+			    "them)",
+			    summary->num_anomalies);
+}
+
+void hf_snapshot_report_result(const struct hf_cli *cli, const char *file,
+			       struct hf_index_summary *summary,
+			       uint64_t elapsed_ns)
+{
+	print_heap(cli, file, summary, elapsed_ns);
+	if (summary->unsupported)
+		hf_cli_warn(cli, hf_error_prefix(
+					 HF_TAKE(summary->unsupported),
+					 "unsupported heap"));
+	if (summary->partial & HF_PARTIAL_NO_ALLOCATOR)
+		warn_no_allocator(cli, summary);
+	if (summary->partial & HF_PARTIAL_MEMORY)
+		warn_missing(cli, file, summary);
+	hf_cli_note(cli, "next: heapfork %s %s",
+		    summary->num_objects ? "census" : "info", file);
+}

@@ -1,0 +1,20 @@
+/* Snapshot report: what a snapshot cost and found, for the user.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_QUERY_CLI_SNAPSHOT_REPORT_H
+#define HF_QUERY_CLI_SNAPSHOT_REPORT_H
+
+#include "fork-agent/capture.h"
+#include "indexer/index.h"
+#include "query/cli/cli.h"
+
+/** After the fork: the pause, and what the capture could not do. */
+void hf_snapshot_report_pause(const struct hf_cli *cli,
+			      const struct hf_capture_report *report);
+
+/** At the end: the heap, and why the snapshot is partial, if it is. Takes
+ * summary->unsupported. */
+void hf_snapshot_report_result(const struct hf_cli *cli, const char *file,
+			       struct hf_index_summary *summary,
+			       uint64_t elapsed_ns);
+
+#endif
