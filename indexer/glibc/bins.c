@@ -52,6 +52,8 @@ static bool follow_bin(const struct hf_glibc_heap *heap,
 	while (addr != header) {
 		struct hf_free_chunk *chunk = find_free(table, addr);
 
+		if (!hf_work_step(heap->work))
+			return false;
 		if (!chunk) {
 			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
 				       "bin entry", header,
@@ -115,7 +117,10 @@ struct hf_error *hf_bins_check(const struct hf_glibc_heap *heap,
 	}
 	for (size_t i = 0; i < table->frees.num; i++) {
 		const struct hf_free_chunk *chunk = &table->frees.data[i];
+		struct hf_error *err = hf_work_turn(heap->work);
 
+		if (err)
+			return err;
 		if (!chunk->visited)
 			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
 				       "free chunk in no bin", chunk->addr,
@@ -123,5 +128,5 @@ struct hf_error *hf_bins_check(const struct hf_glibc_heap *heap,
 				       (uint64_t)chunk->size_units *
 					       HF_CHUNK_ALIGN);
 	}
-	return NULL;
+	return hf_work_check(heap->work);
 }

@@ -87,8 +87,11 @@ bool hf_chain_holds(const struct hf_glibc_heap *heap,
 	uint64_t prev_bytes = 0;
 
 	while (need-- > 0) {
-		enum step step = chain_step(heap, chain, &addr, &prev_bytes);
+		enum step step;
 
+		if (!hf_work_step(heap->work))
+			return false;
+		step = chain_step(heap, chain, &addr, &prev_bytes);
 		if (step != STEP_CHUNK)
 			return step == STEP_END;
 	}
@@ -103,6 +106,8 @@ uint64_t hf_chain_end(const struct hf_glibc_heap *heap,
 
 	/* Every step goes on by 16 bytes or more. */
 	do {
+		if (!hf_work_step(heap->work))
+			return 0;
 		step = chain_step(heap, chain, &addr, &prev_bytes);
 	} while (step == STEP_CHUNK);
 	return step == STEP_END ? addr : 0;

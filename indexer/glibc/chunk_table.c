@@ -87,7 +87,7 @@ struct hf_error *hf_chunk_table_add_link(struct hf_chunk_table *table,
 	struct hf_error *err;
 
 	if (table->entries.num == 0 ||
-	    size_bytes / HF_CHUNK_ALIGN >= HF_CHUNK_NUM_COUNTS)
+	    size_bytes / HF_CHUNK_ALIGN >= HF_CHUNK_LINK_UNITS)
 		return hf_bad_data("a link in a chunk of 0x%" PRIx64 " bytes",
 				   size_bytes);
 	if (table->link_pages.num == 0 ||

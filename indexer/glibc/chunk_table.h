@@ -53,7 +53,7 @@ struct hf_big_chunk {
 	uint64_t size_bytes;
 };
 
-enum { HF_CHUNK_NUM_COUNTS = 128 };
+enum { HF_CHUNK_LINK_UNITS = 128 }; /* larger chunks have no links here */
 
 struct hf_chunk_table {
 	HF_ARRAY(uint32_t) entries;
@@ -63,8 +63,6 @@ struct hf_chunk_table {
 	HF_ARRAY(struct hf_link_page) link_pages;  /* ...if regions are */
 	HF_ARRAY(uint64_t) tcaches; /* user addresses of chunks that look like
 				     * a tcache with something in it */
-	/* Chunks in use or cached, by size in units of 16; beyond: index 0. */
-	uint64_t counts[HF_CHUNK_NUM_COUNTS];
 };
 
 void hf_chunk_table_deinit(struct hf_chunk_table *table);

@@ -178,7 +178,6 @@ static struct hf_error *settle_last(struct hf_chunk_walk *walk,
 	walk->has_last = false;
 	units = walk->last_bytes / HF_CHUNK_ALIGN;
 	if (in_use) {
-		table->counts[units < HF_CHUNK_NUM_COUNTS ? units : 0]++;
 		if (region->is_heap != !!(walk->last_flags & NON_MAIN_ARENA))
 			hf_anomaly_add(anomalies, HF_GLIBC_READER,
 				       "arena bit of a chunk", walk->last,
@@ -186,7 +185,7 @@ static struct hf_error *settle_last(struct hf_chunk_walk *walk,
 		if (walk->last_is_tcache)
 			return hf_array_append(&table->tcaches,
 					       walk->last + HF_CHUNK_HEADER);
-		if (walk->keeps_links && units < HF_CHUNK_NUM_COUNTS)
+		if (walk->keeps_links && units < HF_CHUNK_LINK_UNITS)
 			return keep_link(walk, region, table);
 		return NULL;
 	}
@@ -222,16 +221,18 @@ static uint64_t find_chain(struct hf_chunk_walk *walk,
 	uint64_t addr = hf_chunk_align(from);
 
 	while (addr < region->end && region->end - addr >= HF_CHUNK_HEADER) {
-		const uint64_t *header = view(walk, addr, HF_CHUNK_HEADER);
+		const uint64_t *header;
 		uint64_t size;
 
+		if (walk->resync_budget == 0 ||
+		    !hf_work_step(walk->heap->work))
+			return region->end;
+		walk->resync_budget--;
+		header = view(walk, addr, HF_CHUNK_HEADER);
 		if (!header) { /* a hole: on with the next page */
 			addr = (addr + 4096) & ~UINT64_C(4095);
 			continue;
 		}
-		if (walk->resync_budget == 0)
-			return region->end;
-		walk->resync_budget--;
 		size = header[1] & ~(uint64_t)SIZE_FLAGS;
 		if (addr == region->top ||
 		    (size >= HF_CHUNK_MIN && size % HF_CHUNK_ALIGN == 0 &&
@@ -437,6 +438,9 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 			if (err)
 				break;
 		}
+		err = hf_work_turn(walk->heap->work);
+		if (err)
+			break;
 		if (!header) {
 			err = skip_damage(walk, region, table,
 					  "unreadable chunk", 0, &addr);

@@ -3,9 +3,9 @@
 #include "indexer/glibc/free_lists.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-#include "indexer/glibc/arenas.h"
+#include "indexer/glibc/chunk_index.h"
+#include "indexer/glibc/tcaches.h"
 
 /* glibc 2.17 .. 2.42, malloc/malloc.c:
  *
@@ -25,60 +25,75 @@
  *   it stands 16 bytes before them. A free chunk is in exactly one.
  */
 
+/* A chunk is marked in the table when a list comes to it, and no list goes on
+ * from a chunk that is marked already: all of them together take as many steps
+ * as there are chunks, whatever the target says. Where the walk saw no chunks,
+ * in damage, a list may lead back out of it; that has a limit of its own. */
+
 enum {
 	SIZE_FLAGS = 7,
 	FD = 16, /* offset in a chunk */
+	MAX_LOST = 1 << 16,
 };
 
-/* Marks are addresses of chunk headers with the reason in the low bits. */
-enum mark {
-	MARK_CACHED = 0,
-	MARK_INTERNAL = 1,
-	MARK_BITS = 15,
+struct caches {
+	const struct hf_glibc_heap *heap;
+	struct hf_chunk_table *table;
+	struct hf_chunk_index index;
+	uint32_t lost_left; /* chunks outside of the table, of all lists */
 };
-
-typedef HF_ARRAY(uint64_t) mark_array;
-
-static void mark_array_deinit(mark_array *marks)
-{
-	hf_array_deinit(marks);
-}
-
-/* How many chunks of a size the walk saw: no list is longer. */
-static uint64_t list_bound(const struct hf_chunk_table *table,
-			   uint64_t min_bytes, uint64_t max_bytes)
-{
-	uint64_t units = min_bytes / HF_CHUNK_ALIGN;
-
-	if (min_bytes == max_bytes && units < HF_CHUNK_NUM_COUNTS)
-		return table->counts[units];
-	return table->entries.num;
-}
 
 struct list {
 	const char *kind;          /* of its anomalies */
 	uint64_t addr;             /* of its head, for anomalies */
 	uint64_t first;            /* chunk header */
 	uint64_t min_bytes, max_bytes; /* of its chunks */
+	uint64_t max_num;          /* more of them is damage */
+	bool links_to_user;        /* else to chunk headers */
 };
 
-/* A chunk of a list: its size and link from the table, which is marked at
- * once, or from the target, with a mark for later. */
-static struct hf_error *visit(const struct hf_glibc_heap *heap,
-			      struct hf_chunk_table *table,
-			      const struct list *list, uint64_t chunk,
-			      mark_array *marks, uint64_t *next_ret,
-			      bool *ok_ret)
+/* Mark what is in the caches.
+ * @return false: it is marked already, or damaged beyond its list. */
+static bool mark(struct caches *caches, uint64_t chunk, bool has_entry,
+		 size_t entry, enum hf_chunk_state state)
 {
+	enum hf_chunk_state old = HF_CHUNK_GAP;
+	const char *what = "no chunk begins there";
+
+	if (has_entry) {
+		old = hf_chunk_table_state(caches->table, entry);
+		what = "it is free, or no chunk";
+	}
+	if (old == HF_CHUNK_LIVE) {
+		hf_chunk_table_set_state(caches->table, entry, state);
+		return true;
+	}
+	if (old == HF_CHUNK_CACHED || old == HF_CHUNK_INTERNAL)
+		what = "twice in the caches";
+	hf_anomaly_add(caches->heap->anomalies, HF_GLIBC_READER,
+		       "cached chunk", chunk, "%s", what);
+	if (old == HF_CHUNK_CACHED || old == HF_CHUNK_INTERNAL ||
+	    caches->lost_left == 0)
+		return false;
+	caches->lost_left--;
+	return true;
+}
+
+/* Go to a chunk of a list, mark it, and read its link: from the table, else
+ * from the target. @return false: the list ends here. */
+static bool visit(struct caches *caches, const struct list *list,
+		  uint64_t chunk, uint64_t *next_ret)
+{
+	const struct hf_glibc_heap *heap = caches->heap;
 	const struct hf_chunk_link *link = NULL;
 	uint64_t words[2], size; /* size and fd */
+	size_t entry = 0;
+	bool has_entry;
 
-	*ok_ret = false;
 	if (chunk % HF_CHUNK_ALIGN == 0)
-		link = hf_chunk_table_find_link(table, chunk);
+		link = hf_chunk_table_find_link(caches->table, chunk);
 	if (link) {
-		size = (uint64_t)link->size_units * HF_CHUNK_ALIGN;
-		words[0] = size;
+		words[0] = (uint64_t)link->size_units * HF_CHUNK_ALIGN;
 		words[1] = link->stored;
 	} else if (chunk % HF_CHUNK_ALIGN != 0 ||
 		   !hf_pages_peek(heap->pages, chunk + 8, words,
@@ -86,64 +101,57 @@ static struct hf_error *visit(const struct hf_glibc_heap *heap,
 		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, list->kind,
 			       list->addr, "entry 0x%" PRIx64 " is no chunk",
 			       chunk);
-		return NULL;
+		return false;
 	}
 	size = words[0] & ~(uint64_t)SIZE_FLAGS;
 	if (size < list->min_bytes || size > list->max_bytes) {
 		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, list->kind,
 			       list->addr, "entry 0x%" PRIx64 " has size 0x%"
 			       PRIx64, chunk, words[0]);
-		return NULL;
+		return false;
 	}
 	*next_ret = hf_link_target(&heap->layout, chunk + FD, words[1]);
-	*ok_ret = true;
-	if (!link)
-		return hf_array_append(marks, chunk | MARK_CACHED);
-	if (hf_chunk_table_state(table, link->entry) == HF_CHUNK_LIVE) {
-		hf_chunk_table_set_state(table, link->entry, HF_CHUNK_CACHED);
-		return NULL;
+	if (link) {
+		entry = link->entry;
+		has_entry = true;
+	} else {
+		has_entry = hf_chunk_index_find(&caches->index, chunk, &entry);
 	}
-	hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, "cached chunk", chunk,
-		       "twice in the caches");
-	*ok_ret = false; /* from here on it has been followed already */
-	return NULL;
+	return mark(caches, chunk, has_entry, entry, HF_CHUNK_CACHED);
 }
 
 /* Mark the chunks of a singly linked list. */
-static struct hf_error *follow(const struct hf_glibc_heap *heap,
-			       struct hf_chunk_table *table,
-			       const struct list *list, bool links_to_user,
-			       mark_array *marks, uint64_t *num_ret)
+static struct hf_error *follow(struct caches *caches, const struct list *list,
+			       uint64_t *num_ret)
 {
-	uint64_t bound = list_bound(table, list->min_bytes, list->max_bytes);
-	uint64_t chunk = list->first;
+	const struct hf_glibc_heap *heap = caches->heap;
+	uint64_t chunk = list->first, next;
 
 	*num_ret = 0;
 	while (chunk) {
-		struct hf_error *err;
-		uint64_t next;
-		bool ok;
+		struct hf_error *err = hf_work_turn(heap->work);
 
-		if (*num_ret >= bound) {
+		if (err)
+			return err;
+		if (*num_ret >= list->max_num) {
 			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
 				       list->kind, list->addr,
-				       "more than the %" PRIu64 " chunks of "
-				       "its size: a loop, or damage", bound);
+				       "more than %" PRIu64 " entries",
+				       list->max_num);
 			return NULL;
 		}
-		err = visit(heap, table, list, chunk, marks, &next, &ok);
-		if (err || !ok)
-			return err;
+		if (!visit(caches, list, chunk, &next))
+			return NULL;
 		(*num_ret)++;
-		chunk = links_to_user && next ? next - HF_CHUNK_HEADER : next;
+		chunk = list->links_to_user && next ? next - HF_CHUNK_HEADER :
+						      next;
 	}
 	return NULL;
 }
 
-static struct hf_error *follow_fastbins(const struct hf_glibc_heap *heap,
-					struct hf_chunk_table *table,
-					mark_array *marks)
+static struct hf_error *follow_fastbins(struct caches *caches)
 {
+	const struct hf_glibc_heap *heap = caches->heap;
 	uint64_t num;
 
 	for (size_t a = 0; a < heap->arenas.num; a++) {
@@ -157,9 +165,9 @@ static struct hf_error *follow_fastbins(const struct hf_glibc_heap *heap,
 					8 * i,
 				.first = arena->fastbins[i],
 				.min_bytes = bytes, .max_bytes = bytes,
+				.max_num = UINT64_MAX,
 			};
-			struct hf_error *err = follow(heap, table, &list,
-						      false, marks, &num);
+			struct hf_error *err = follow(caches, &list, &num);
 
 			if (err)
 				return err;
@@ -168,82 +176,22 @@ static struct hf_error *follow_fastbins(const struct hf_glibc_heap *heap,
 	return NULL;
 }
 
-/* A copy of a tcache_perthread_struct. */
-struct tcache {
-	uint64_t addr;
-	uint64_t num_entries; /* lists that are not empty */
-	uint64_t entries[HF_TCACHE_MAX_BINS];
-	uint16_t counts[HF_TCACHE_MAX_BINS];
-};
-
-static void list_sizes(uint32_t bin, uint64_t *min_ret, uint64_t *max_ret)
+/* How long a list may be: one more than it says, since a thread may have been
+ * stopped between putting a chunk in and counting it. */
+static uint64_t max_entries(const struct hf_glibc_heap *heap,
+			    const struct hf_tcache *tcache, uint32_t i)
 {
-	if (bin < HF_TCACHE_SMALL_BINS) {
-		*min_ret = *max_ret = HF_CHUNK_MIN + HF_CHUNK_ALIGN * bin;
-		return;
-	}
-	*min_ret = UINT64_C(1) << (10 + bin - HF_TCACHE_SMALL_BINS);
-	*max_ret = 2 * *min_ret - 1;
+	uint64_t all = heap->parameters.tcache_count, left = tcache->counts[i];
+
+	if (heap->layout.tcache == HF_TCACHE_COUNTS)
+		return left + 1;
+	return all >= left && all > 0 ? all - left + 1 : UINT64_MAX;
 }
 
-/* Read the tcache at a user address: a chunk of its size whose lists begin
- * with chunks of their sizes. @return false if it is none. */
-static bool read_tcache(const struct hf_glibc_heap *heap, uint64_t addr,
-			struct tcache *ret)
+static struct hf_error *follow_tcache(struct caches *caches,
+				      const struct hf_tcache *tcache)
 {
-	const struct hf_malloc_layout *layout = &heap->layout;
-	uint64_t words[HF_TCACHE_BYTES_MAX / 8], size, wrong = 0, same_slots = 0, good = 0;
-	const uint8_t *bytes = (const uint8_t *)words;
-
-	if (addr % HF_CHUNK_ALIGN != 0 || addr < HF_CHUNK_HEADER ||
-	    !hf_pages_peek_u64(heap->pages, addr - 8, &size) ||
-	    !hf_is_tcache_chunk(layout, size & ~(uint64_t)SIZE_FLAGS) ||
-	    !hf_pages_peek(heap->pages, addr, words, layout->tcache_bytes))
-		return false;
-	memset(ret, 0, sizeof(*ret));
-	ret->addr = addr;
-	for (uint32_t i = 0; i < layout->tcache_num; i++) {
-		uint64_t entry, min_bytes, max_bytes;
-
-		memcpy(&entry, bytes + layout->tcache_entries + 8 * i, 8);
-		memcpy(&ret->counts[i],
-		       bytes + i * layout->tcache_count_bytes,
-		       layout->tcache_count_bytes);
-		ret->entries[i] = entry;
-		if (layout->tcache == HF_TCACHE_COUNTS)
-			wrong += (entry == 0) != (ret->counts[i] == 0);
-		else
-			same_slots += ret->counts[i] == ret->counts[0];
-		if (!entry)
-			continue;
-		ret->num_entries++;
-		list_sizes(i, &min_bytes, &max_bytes);
-		if (entry % HF_CHUNK_ALIGN != 0 ||
-		    !hf_pages_peek_u64(heap->pages, entry - 8, &size)) {
-			wrong++;
-			continue;
-		}
-		size &= ~(uint64_t)SIZE_FLAGS;
-		if (size >= min_bytes && size <= max_bytes)
-			good++;
-		else
-			wrong++;
-	}
-	/* With nothing in it, all must be as it was set up. */
-	if (ret->num_entries == 0 && layout->tcache == HF_TCACHE_SLOTS)
-		return same_slots == layout->tcache_num && ret->counts[0] != 0;
-	/* One list may be half changed by a thread that was stopped. If more
-	 * is wrong it is damaged; then several lists that begin with a chunk
-	 * of just their size, and few that do not, say what it is. */
-	return wrong <= (ret->num_entries > 1 ? 1 : 0) ||
-	       (good >= 3 && ret->num_entries - good <= good / 4);
-}
-
-static struct hf_error *follow_tcache(const struct hf_glibc_heap *heap,
-				      struct hf_chunk_table *table,
-				      const struct tcache *tcache,
-				      mark_array *marks)
-{
+	const struct hf_glibc_heap *heap = caches->heap;
 	struct hf_error *err;
 
 	for (uint32_t i = 0; i < heap->layout.tcache_num; i++) {
@@ -254,10 +202,12 @@ static struct hf_error *follow_tcache(const struct hf_glibc_heap *heap,
 			.first = tcache->entries[i] ?
 					 tcache->entries[i] - HF_CHUNK_HEADER :
 					 0,
+			.max_num = max_entries(heap, tcache, i),
+			.links_to_user = true,
 		};
 
-		list_sizes(i, &list.min_bytes, &list.max_bytes);
-		err = follow(heap, table, &list, true, marks, &num);
+		hf_tcache_list_sizes(i, &list.min_bytes, &list.max_bytes);
+		err = follow(caches, &list, &num);
 		if (err)
 			return err;
 		if (heap->layout.tcache == HF_TCACHE_COUNTS &&
@@ -268,240 +218,47 @@ static struct hf_error *follow_tcache(const struct hf_glibc_heap *heap,
 				       " entries, counts says %u", i, num,
 				       tcache->counts[i]);
 	}
-	return hf_array_append(marks, (tcache->addr - HF_CHUNK_HEADER) |
-					      MARK_INTERNAL);
-}
-
-static int compare_u64(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* A word of a thread's static TLS that points to what may be a tcache. */
-struct candidate {
-	uint64_t addr;      /* user address */
-	uint64_t distance;  /* of the word below the thread's descriptor */
-	size_t thread;
-	bool in_use;        /* has something in it: certain */
-};
-
-typedef HF_ARRAY(struct candidate) candidate_array;
-
-static void candidate_array_deinit(candidate_array *array)
-{
-	hf_array_deinit(array);
-}
-
-enum {
-	TLS_MAX = 64 * 1024, /* of one thread, below its descriptor */
-	TLS_UNKNOWN = 4096,
-};
-
-static struct hf_error *find_candidates(const struct hf_glibc_heap *heap,
-					candidate_array *ret)
-{
-	size_t num;
-	const struct hf_thread *threads = hf_image_threads(heap->image, &num);
-	HF_AUTO_FREE uint64_t *words = malloc(TLS_MAX);
-
-	if (!words)
-		return &hf_enomem;
-	for (size_t i = 0; i < num; i++) {
-		uint64_t end = threads[i].regs.fs_base & ~UINT64_C(7);
-		uint64_t start = threads[i].tls.start, bytes, got;
-		const struct hf_range *extent = hf_extent_at(heap, end - 8);
-
-		if (!extent || end < 8)
-			continue;
-		if (start >= end || start < extent->start ||
-		    end - start > TLS_MAX) {
-			/* Not known: the last of it, where libc's block is. */
-			start = extent->start;
-			if (end - start > TLS_UNKNOWN)
-				start = end - TLS_UNKNOWN;
-		}
-		start = (start + 7) & ~UINT64_C(7);
-		bytes = end - start;
-		got = hf_image_read_some(heap->image, start, words, bytes);
-		for (uint64_t w = 0; w < got / 8; w++) {
-			struct candidate candidate = {
-				.addr = words[w],
-				.distance = end - (start + 8 * w),
-				.thread = i,
-			};
-			struct tcache tcache;
-			struct hf_error *err;
-
-			if (words[w] < HF_CHUNK_HEADER ||
-			    words[w] % HF_CHUNK_ALIGN != 0 ||
-			    !hf_image_find_segment(heap->image, words[w]) ||
-			    !read_tcache(heap, words[w], &tcache))
-				continue;
-			candidate.in_use = tcache.num_entries != 0;
-			err = hf_array_append(ret, candidate);
-			if (err)
-				return err;
-		}
-	}
 	return NULL;
 }
 
-/* `tcache` is a variable in libc's static TLS block: it stands at the same
- * distance from the descriptor in every thread. The distance that the most
- * threads agree on; those with something in them count more, since a tcache
- * that is empty looks like any block of zeros. */
-static uint64_t choose_distance(const candidate_array *candidates)
+static struct hf_error *follow_tcaches(struct caches *caches)
 {
-	uint64_t best_distance = 0, best_votes = 0, best_addr = 0;
+	__attribute__((cleanup(hf_addr_array_deinit)))
+	hf_addr_array tcaches = { 0 };
+	struct hf_error *err = hf_tcaches_find(caches->heap, caches->table,
+					       &tcaches);
 
-	for (size_t i = 0; i < candidates->num; i++) {
-		const struct candidate *one = &candidates->data[i];
-		uint64_t votes = 0;
+	for (size_t i = 0; i < tcaches.num && !err; i++) {
+		struct hf_tcache tcache;
 
-		for (size_t k = 0; k < candidates->num; k++) {
-			if (candidates->data[k].distance == one->distance)
-				votes += candidates->data[k].in_use ? 1000 : 1;
-		}
-		/* Between equals, the first chunk of the heap: malloc makes
-		 * the tcache before anything else. */
-		if (votes > best_votes ||
-		    (votes == best_votes && one->addr < best_addr)) {
-			best_votes = votes;
-			best_distance = one->distance;
-			best_addr = one->addr;
-		}
+		if (hf_tcache_read(caches->heap, tcaches.data[i], &tcache))
+			err = follow_tcache(caches, &tcache);
 	}
-	return best_distance;
-}
+	/* Now that no list can lead to one of them. */
+	for (size_t i = 0; i < tcaches.num && !err; i++) {
+		uint64_t chunk = tcaches.data[i] - HF_CHUNK_HEADER;
+		size_t entry = 0;
+		bool has_entry = hf_chunk_index_find(&caches->index, chunk,
+						     &entry);
 
-/* All tcaches: those that threads point to, and those of threads that are not
- * here any more (the image may be a child that the program itself forked),
- * which still have something in them. Sorted, each once. */
-static struct hf_error *find_tcaches(const struct hf_glibc_heap *heap,
-				     const struct hf_chunk_table *table,
-				     mark_array *ret)
-{
-	__attribute__((cleanup(candidate_array_deinit)))
-	candidate_array candidates = { 0 };
-	struct hf_error *err = find_candidates(heap, &candidates);
-	uint64_t distance;
-	size_t num = 0;
-
-	if (err)
-		return err;
-	distance = choose_distance(&candidates);
-	for (size_t i = 0; i < candidates.num; i++) {
-		if (candidates.data[i].distance != distance &&
-		    !candidates.data[i].in_use)
-			continue;
-		err = hf_array_append(ret, candidates.data[i].addr);
-		if (err)
-			return err;
+		mark(caches, chunk, has_entry, entry, HF_CHUNK_INTERNAL);
+		err = hf_work_turn(caches->heap->work);
 	}
-	for (size_t i = 0; i < table->tcaches.num; i++) {
-		struct tcache tcache;
-
-		if (!read_tcache(heap, table->tcaches.data[i], &tcache) ||
-		    tcache.num_entries == 0)
-			continue;
-		err = hf_array_append(ret, tcache.addr);
-		if (err)
-			return err;
-	}
-	if (ret->num == 0)
-		return NULL;
-	qsort(ret->data, ret->num, sizeof(ret->data[0]), compare_u64);
-	for (size_t i = 0; i < ret->num; i++) {
-		if (num == 0 || ret->data[num - 1] != ret->data[i])
-			ret->data[num++] = ret->data[i];
-	}
-	ret->num = num;
-	return NULL;
-}
-
-/* Set the states of marked chunks. Both are sorted by address. */
-static void apply_marks(const struct hf_glibc_heap *heap,
-			struct hf_chunk_table *table, const mark_array *marks)
-{
-	size_t m = 0;
-
-	for (size_t r = 0; r < heap->regions.num && m < marks->num; r++) {
-		const struct hf_malloc_region *region = &heap->regions.data[r];
-		uint64_t addr = region->first;
-
-		for (size_t e = region->first_entry;
-		     e < region->first_entry + region->num_entries; e++) {
-			uint64_t next = addr + hf_chunk_table_size(table, e);
-
-			while (m < marks->num &&
-			       (marks->data[m] & ~(uint64_t)MARK_BITS) < addr) {
-				hf_anomaly_add(heap->anomalies,
-					       HF_GLIBC_READER,
-					       "cached chunk", marks->data[m],
-					       "no chunk begins there");
-				m++;
-			}
-			while (m < marks->num &&
-			       (marks->data[m] & ~(uint64_t)MARK_BITS) ==
-				       addr) {
-				bool internal = marks->data[m] & MARK_INTERNAL;
-				enum hf_chunk_state state =
-					hf_chunk_table_state(table, e);
-
-				m++;
-				if (state == HF_CHUNK_LIVE) {
-					hf_chunk_table_set_state(
-						table, e,
-						internal ? HF_CHUNK_INTERNAL :
-							   HF_CHUNK_CACHED);
-					continue;
-				}
-				hf_anomaly_add(heap->anomalies,
-					       HF_GLIBC_READER,
-					       "cached chunk", addr,
-					       state == HF_CHUNK_CACHED ?
-						       "twice in the caches" :
-						       "it is free, or no "
-						       "chunk");
-			}
-			addr = next;
-			if (m == marks->num)
-				break;
-		}
-	}
-	for (; m < marks->num; m++)
-		hf_anomaly_add(heap->anomalies, HF_GLIBC_READER, "cached chunk",
-			       marks->data[m], "no chunk begins there");
+	return err;
 }
 
 struct hf_error *hf_caches_mark(const struct hf_glibc_heap *heap,
 				struct hf_chunk_table *table)
 {
-	__attribute__((cleanup(mark_array_deinit))) mark_array marks = { 0 };
-	__attribute__((cleanup(mark_array_deinit))) mark_array tcaches = { 0 };
-	struct hf_error *err = follow_fastbins(heap, table, &marks);
+	struct caches caches = {
+		.heap = heap, .table = table, .lost_left = MAX_LOST,
+	};
+	struct hf_error *err = hf_chunk_index_init(&caches.index, heap, table);
 
-	if (err)
-		return err;
-	if (heap->layout.tcache != HF_TCACHE_NONE) {
-		err = find_tcaches(heap, table, &tcaches);
-		if (err)
-			return err;
-	}
-	for (size_t i = 0; i < tcaches.num; i++) {
-		struct tcache tcache;
-
-		if (!read_tcache(heap, tcaches.data[i], &tcache))
-			continue;
-		err = follow_tcache(heap, table, &tcache, &marks);
-		if (err)
-			return err;
-	}
-	if (marks.num)
-		qsort(marks.data, marks.num, sizeof(marks.data[0]),
-		      compare_u64);
-	apply_marks(heap, table, &marks);
-	return NULL;
+	if (!err)
+		err = follow_fastbins(&caches);
+	if (!err && heap->layout.tcache != HF_TCACHE_NONE)
+		err = follow_tcaches(&caches);
+	hf_chunk_index_deinit(&caches.index);
+	return err ? err : hf_work_check(heap->work);
 }

@@ -7,6 +7,7 @@
 #include "indexer/anomaly.h"
 #include "indexer/glibc/malloc_layout.h"
 #include "indexer/glibc/pages.h"
+#include "indexer/glibc/work.h"
 #include "util/array.h"
 
 #define HF_GLIBC_READER "glibc-malloc"
@@ -60,6 +61,7 @@ struct hf_glibc_heap {
 	const struct hf_module *module;  /* borrowed from image */
 	struct hf_anomalies *anomalies;  /* borrowed; may be NULL */
 	struct hf_pages *pages;
+	struct hf_work *work;            /* borrowed; counts every loop */
 	struct hf_malloc_layout layout;
 	uint64_t main_arena;             /* address */
 	struct hf_malloc_parameters parameters;
@@ -77,6 +79,9 @@ struct hf_error *hf_glibc_open_at(const struct hf_image *image,
 				  const struct hf_malloc_layout *layout,
 				  uint64_t main_arena, uint64_t mp,
 				  void **ret) HF_MUST_CHECK;
+
+/** Turns of all loops in the last walk: what a heap costs. */
+uint64_t hf_glibc_work(const void *reader);
 
 static inline uint64_t hf_chunk_align(uint64_t addr)
 {

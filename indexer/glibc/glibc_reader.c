@@ -31,6 +31,7 @@ struct hf_glibc {
 	struct hf_reader_info info;
 	struct libc libcs[MAX_LIBCS];
 	size_t num_libcs;
+	struct hf_work work;             /* of the last walk */
 };
 
 static void glibc_close(void *reader)
@@ -263,6 +264,11 @@ static struct hf_error *glibc_open(const struct hf_image *image,
 	return hf_glibc_open(image, anomalies, &all, ret);
 }
 
+uint64_t hf_glibc_work(const void *reader)
+{
+	return ((const struct hf_glibc *)reader)->work.num;
+}
+
 static void glibc_info(const void *reader, struct hf_reader_info *ret)
 {
 	*ret = ((const struct hf_glibc *)reader)->info;
@@ -271,6 +277,7 @@ static void glibc_info(const void *reader, struct hf_reader_info *ret)
 /* Blocks on their way to the sink. */
 struct report {
 	const struct hf_heap_sink *sink;
+	struct hf_work *work;
 	struct hf_block batch[4096];
 	size_t num;
 };
@@ -340,6 +347,9 @@ static struct hf_error *report_region(struct report *report,
 		if (usable > region->end - mem)
 			usable = region->end - mem;
 		addr += bytes;
+		err = hf_work_turn(report->work);
+		if (err)
+			return err;
 		if (usable == 0)
 			continue;
 		switch (hf_chunk_table_state(table, entry)) {
@@ -397,9 +407,10 @@ static struct hf_error *report_mmapped(struct report *report,
 			.addr = chunk->chunk + HF_CHUNK_HEADER,
 			.size_bytes = area.used_bytes, .state = HF_BLOCK_LIVE,
 		};
-		struct hf_error *err = sink->area(sink->arg, &area,
-						  &block.area_id);
+		struct hf_error *err = hf_work_turn(report->work);
 
+		if (!err)
+			err = sink->area(sink->arg, &area, &block.area_id);
 		if (!err)
 			err = sink->blocks(sink->arg, &block, 1);
 		if (err)
@@ -487,7 +498,7 @@ static struct hf_error *walk_libc(struct hf_glibc *glibc,
 		.image = glibc->image, .module = libc->module,
 		.anomalies = report->sink->anomalies, .layout = libc->layout,
 		.main_arena = libc->anchors.main_arena,
-		.parameters.addr = libc->anchors.mp,
+		.parameters.addr = libc->anchors.mp, .work = &glibc->work,
 	};
 	__attribute__((cleanup(hf_chunk_table_deinit)))
 	struct hf_chunk_table table = { 0 };
@@ -557,6 +568,10 @@ static struct hf_error *glibc_walk(void *reader,
 	if (!report)
 		return &hf_enomem;
 	report->sink = sink;
+	report->work = &glibc->work;
+	glibc->work = (struct hf_work){
+		.progress = sink->progress, .phase = "heap",
+	};
 	err = report_own(glibc, sink);
 	for (size_t i = 0; i < glibc->num_libcs && !err; i++)
 		err = walk_libc(glibc, &glibc->libcs[i], report,

@@ -1,0 +1,230 @@
+/* What a walk costs, counted in turns of its loops: never much more for a heap
+ * than its size, whatever is in it.
+ * SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "indexer/glibc/glibc_heap.h"
+#include "indexer/glibc/glibc_reader.h"
+#include "tests/support/block_sink.h"
+#include "tests/support/fake_image.h"
+#include "tests/support/test_main.h"
+
+/* A heap of glibc 2.36 in one run of chunks, as long as need be. */
+
+#define LIBC UINT64_C(0x7f0000000000)
+#define BRK UINT64_C(0x555500000000)
+#define TLS UINT64_C(0x7f4000000000)
+#define MMAP UINT64_C(0x7f2000000000)
+
+enum {
+	PAGE = 4096, MP_OFFSET = 3072, IN_USE = 1, TLS_BYTES = 4096,
+	TCACHE_CHUNK = 656,
+};
+
+struct heap {
+	struct fake_image *image;
+	const struct hf_malloc_layout *layout;
+	uint64_t base;
+	uint8_t *bytes;
+	size_t used, size;
+};
+
+static void heap_init(struct heap *heap, uint64_t base, size_t size)
+{
+	*heap = (struct heap){
+		.image = fake_image_create(),
+		.layout = hf_malloc_layout_find(236, NULL),
+		.base = base, .size = (size + 2 * PAGE) & ~(size_t)(PAGE - 1),
+	};
+	heap->bytes = calloc(1, heap->size);
+	assert_non_null(heap->bytes);
+}
+
+static void heap_deinit(struct heap *heap)
+{
+	fake_image_destroy(heap->image);
+	free(heap->bytes);
+}
+
+static void put(struct heap *heap, uint64_t addr, uint64_t value)
+{
+	memcpy(heap->bytes + (addr - heap->base), &value, 8);
+}
+
+/* @return the address of its user's bytes. */
+static uint64_t add(struct heap *heap, uint64_t bytes)
+{
+	uint64_t chunk = heap->base + heap->used;
+
+	heap->used += bytes;
+	assert_true(heap->used + PAGE <= heap->size);
+	put(heap, chunk + 8, bytes | IN_USE);
+	return chunk + 16;
+}
+
+/* Write top and main_arena; mp_ says that there is no mmapped chunk. */
+static void finish(struct heap *heap, uint32_t flags, uint64_t top)
+{
+	const struct hf_malloc_layout *layout = heap->layout;
+	uint64_t state[PAGE / 8] = { 0 };
+
+	if (!top) {
+		top = heap->base + heap->used;
+		put(heap, top + 8, (heap->size - heap->used) | IN_USE);
+	}
+	memcpy((char *)state + layout->flags, &flags, 4);
+	state[layout->top / 8] = top;
+	for (uint64_t i = 0; i < 2 * (HF_MALLOC_NUM_BINS - 1); i++)
+		state[layout->bins / 8 + i] =
+			LIBC + layout->bins + 16 * (i / 2) - 16;
+	state[layout->next / 8] = LIBC;
+	state[layout->system_mem / 8] = heap->size;
+	if (heap->base == BRK)
+		state[(MP_OFFSET + layout->sbrk_base) / 8] = BRK;
+	fake_image_add_anon(heap->image, LIBC, LIBC + PAGE);
+	fake_image_poke(heap->image, LIBC, state, sizeof(state));
+	if (heap->base == BRK)
+		fake_image_add_brk(heap->image, BRK, BRK + heap->size);
+	else
+		fake_image_add_anon(heap->image, heap->base,
+				    heap->base + heap->size);
+	fake_image_poke(heap->image, heap->base, heap->bytes, heap->size);
+}
+
+struct cost {
+	uint64_t turns, anomalies, cached, internal, reads;
+	struct hf_error *err;
+};
+
+static struct cost walk(struct heap *heap, const struct hf_progress *progress)
+{
+	HF_AUTO(hf_anomalies) struct hf_anomalies *anomalies = NULL;
+	struct block_sink sink;
+	struct cost cost = { 0 };
+	void *reader;
+
+	assert_hf_ok(hf_anomalies_create(&anomalies));
+	assert_hf_ok(hf_glibc_open_at(fake_image_freeze(heap->image), anomalies,
+				      heap->layout, LIBC, LIBC + MP_OFFSET,
+				      &reader));
+	block_sink_init(&sink, anomalies);
+	sink.sink.progress = progress;
+	cost.err = hf_glibc_reader.walk(reader, &sink.sink);
+	cost.turns = hf_glibc_work(reader);
+	cost.reads = fake_image_num_reads(heap->image);
+	cost.anomalies = hf_anomalies_total(anomalies);
+	for (size_t i = 0; i < sink.blocks.num; i++) {
+		cost.cached += sink.blocks.data[i].state == HF_BLOCK_CACHED;
+		cost.internal += sink.blocks.data[i].state ==
+				 HF_BLOCK_INTERNAL;
+	}
+	block_sink_deinit(&sink);
+	hf_glibc_reader.close(reader);
+	return cost;
+}
+
+/* Blocks that look like a tcache, all with the same long list. */
+static struct cost cost_of_lists(uint64_t num_tcaches, uint64_t num_chunks,
+				 uint16_t count)
+{
+	uint64_t first = BRK + 16;
+	struct heap heap;
+	struct cost cost;
+
+	heap_init(&heap, BRK, num_tcaches * TCACHE_CHUNK + num_chunks * 32);
+	for (uint64_t i = 0; i < num_chunks; i++) {
+		uint64_t mem = add(&heap, 32);
+
+		put(&heap, mem, (i + 1 < num_chunks ? mem + 32 : 0) ^
+				(mem >> 12));
+	}
+	for (uint64_t i = 0; i < num_tcaches; i++) {
+		uint64_t mem = add(&heap, TCACHE_CHUNK);
+
+		put(&heap, mem, count);
+		put(&heap, mem + heap.layout->tcache_entries, first);
+	}
+	finish(&heap, 0, 0);
+	cost = walk(&heap, NULL);
+	assert_hf_ok(cost.err);
+	heap_deinit(&heap);
+	return cost;
+}
+
+static void four_times_the_lists_cost_four_times_as_much(void **state)
+{
+	static const uint16_t counts[] = { 7, 65535 };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct cost one = cost_of_lists(50, 5000, counts[i]);
+		struct cost four = cost_of_lists(200, 20000, counts[i]);
+
+		print_message("%" PRIu64 " turns, then %" PRIu64 "\n",
+			      one.turns, four.turns);
+		assert_true(one.turns > 5000);
+		assert_true(four.turns < 5 * one.turns);
+		/* Each list that ends early or is not what it counts. */
+		assert_in_range(four.anomalies, 1, 3 * 200);
+		if (counts[i] == 7)
+			assert_int_equal(four.cached, 8);
+	}
+}
+
+static struct cost cost_of_threads(size_t num_threads, size_t num_words)
+{
+	struct heap heap;
+	struct cost cost;
+
+	heap_init(&heap, BRK, num_threads * num_words * TCACHE_CHUNK);
+	for (size_t i = 0; i < num_threads; i++) {
+		uint64_t start = TLS + i * 2 * TLS_BYTES;
+
+		fake_image_add_anon(heap.image, start, start + TLS_BYTES);
+		fake_image_add_thread_at(heap.image, 100 + i, start,
+					 start + TLS_BYTES);
+		for (size_t w = 0; w < num_words; w++)
+			fake_image_poke_u64(heap.image, start + 8 * w,
+					    add(&heap, TCACHE_CHUNK));
+	}
+	finish(&heap, 0, 0);
+	cost = walk(&heap, NULL);
+	assert_hf_ok(cost.err);
+	heap_deinit(&heap);
+	return cost;
+}
+
+/* Blocks of zeros that thread-local variables point to look like tcaches with
+ * nothing in them. */
+static void four_times_the_threads_cost_four_times_as_much(void **state)
+{
+	struct cost one = cost_of_threads(4, 100);
+	struct cost four = cost_of_threads(16, 100);
+
+	(void)state;
+	print_message("%" PRIu64 " turns, then %" PRIu64 "\n", one.turns,
+		      four.turns);
+	assert_true(one.turns > 400);
+	assert_true(four.turns < 5 * one.turns);
+	/* One distance is chosen, which holds for every thread. */
+	assert_int_equal(one.internal, 4);
+	assert_int_equal(four.internal, 16);
+	assert_int_equal(four.anomalies, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(four_times_the_lists_cost_four_times_as_much),
+		cmocka_unit_test(
+			four_times_the_threads_cost_four_times_as_much),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
