@@ -15,8 +15,10 @@ enum {
 	STOP_LIMIT_MS = 100,
 	/* But one in uninterruptible sleep stops when it wakes up. */
 	SLEEPER_LIMIT_MS = 3000,
-	ROUNDS_MAX = 40,   /* over all threads, with time between */
-	ROUND_PAUSE_US = 5 * 1000,
+	/* Rounds over all threads go on for so long: one that calls exec or
+	 * vfork again and again is seldom met in between. */
+	ROUNDS_MS = 3000,
+	ROUND_PAUSE_US = 3 * 1000,
 	PASSED_MAX = 16,   /* stops of other kinds, one after the other */
 };
 
@@ -223,15 +225,13 @@ struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 		.child = child,
 		.clock = clock,
 	};
-	struct hf_error *err = NULL;
+	uint64_t end = hf_now_ns() + (uint64_t)ROUNDS_MS * 1000000;
+	struct hf_error *err = try_all(&reaper);
 
-	for (int round = 0; round < ROUNDS_MAX; round++) {
-		if (round > 0)
-			usleep(ROUND_PAUSE_US);
+	while (is_zombie(target, child) && hf_now_ns() < end) {
+		usleep(ROUND_PAUSE_US);
 		hf_error_destroy(err);
 		err = try_all(&reaper);
-		if (!is_zombie(target, child))
-			break;
 	}
 	hf_array_deinit(&reaper.candidates);
 	*pause_ns_ret = reaper.pause_ns;

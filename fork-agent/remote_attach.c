@@ -105,8 +105,9 @@ static struct hf_error *make_room(struct hf_attachment *attachment,
 	return NULL;
 }
 
-static void set_state(struct hf_attachment *attachment,
-		      struct hf_tracee *tracee, enum hf_tracee_state state)
+void hf_attachment_set_state(struct hf_attachment *attachment,
+			     struct hf_tracee *tracee,
+			     enum hf_tracee_state state)
 {
 	attachment->num_running -= tracee->state == HF_TRACEE_RUNNING;
 	tracee->state = state;
@@ -192,7 +193,7 @@ static struct hf_error *list_one(void *arg, pid_t tid)
 	/* A thread that runs may be between two forks. */
 	tracee->is_receiver |= tracee->run_state != 'S' ||
 			       hf_proc_has_children(attachment->pid, tid);
-	set_state(attachment, tracee, HF_TRACEE_LISTED);
+	hf_attachment_set_state(attachment, tracee, HF_TRACEE_LISTED);
 	pass->num_new++;
 	return NULL;
 }
@@ -206,7 +207,7 @@ static struct hf_error *seize_one(struct hf_attachment *attachment,
 		int os_error = errno;
 
 		if (os_error == ESRCH || hf_proc_is_dead(tid)) {
-			set_state(attachment, tracee, HF_TRACEE_GONE);
+			hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
 			return NULL;
 		}
 		if (os_error != EPERM || !is_traced_by_us(tid))
@@ -214,7 +215,7 @@ static struct hf_error *seize_one(struct hf_attachment *attachment,
 					   "%d of process %d", tid,
 					   attachment->pid);
 	}
-	set_state(attachment, tracee, HF_TRACEE_RUNNING);
+	hf_attachment_set_state(attachment, tracee, HF_TRACEE_RUNNING);
 	return NULL;
 }
 
@@ -268,7 +269,7 @@ static void proceed(struct hf_attachment *attachment,
 	 * again before it executes anything of its own. */
 	ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
 	ptrace(PTRACE_CONT, tracee->tid, NULL, NULL);
-	set_state(attachment, tracee, HF_TRACEE_RUNNING);
+	hf_attachment_set_state(attachment, tracee, HF_TRACEE_RUNNING);
 }
 
 static void note_newborn(struct hf_attachment *attachment, pid_t parent)
@@ -312,10 +313,10 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 			return;
 	}
 	if (!WIFSTOPPED(status)) {
-		set_state(attachment, tracee, HF_TRACEE_GONE);
+		hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
 		return;
 	}
-	set_state(attachment, tracee, HF_TRACEE_STOPPED);
+	hf_attachment_set_state(attachment, tracee, HF_TRACEE_STOPPED);
 	if (!attachment->first_stop_ns)
 		attachment->first_stop_ns = hf_now_ns();
 	tracee->event = status >> 16;
@@ -389,12 +390,12 @@ static void give_up_sleepers(struct hf_attachment *attachment,
 			tracee->in_vfork = is_vfork_wait(attachment->pid,
 							 tracee->tid);
 			if (tracee->in_vfork || waited_ms >= SLEEP_GRACE_MS)
-				set_state(attachment, tracee,
+				hf_attachment_set_state(attachment, tracee,
 					  HF_TRACEE_PARTIAL);
 		}
 		/* A leader that has left its threads alone. */
 		if (stat.state == 'Z' || stat.state == 'X')
-			set_state(attachment, tracee, HF_TRACEE_GONE);
+			hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
 	}
 }
 
@@ -483,7 +484,7 @@ size_t hf_attachment_read_registers(struct hf_attachment *attachment)
 			continue;
 		if (!hf_tracee_read_registers(tracee,
 					      attachment->xstate_room)) {
-			set_state(attachment, tracee, HF_TRACEE_GONE);
+			hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
 			continue;
 		}
 		hf_tracee_check_interrupted(tracee);
@@ -550,7 +551,7 @@ size_t hf_attachment_serve(struct hf_attachment *attachment)
 			continue;
 		}
 		if (tid < 0) {
-			set_state(attachment, tracee, HF_TRACEE_GONE);
+			hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
 			continue;
 		}
 		hf_attachment_note(attachment, tid, status);

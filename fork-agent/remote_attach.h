@@ -58,6 +58,24 @@ struct hf_error *
 hf_attachment_wait(struct hf_attachment *attachment, uint32_t timeout_ms,
 		   const volatile sig_atomic_t *cancelled) HF_MUST_CHECK;
 
+/** Change the state of a tracee; keeps the count of running ones. */
+void hf_attachment_set_state(struct hf_attachment *attachment,
+			     struct hf_tracee *tracee,
+			     enum hf_tracee_state state);
+
+/**
+ * If every thread that stopped has a signal in hand, let one after the other
+ * take its signal until one stands with empty hands: only such a thread can be
+ * made to run a system call. The interruption stops it again before the first
+ * instruction of its handler.
+ *
+ * @return as hf_attachment_wait; NULL also if there is no such thread.
+ */
+struct hf_error *
+hf_attachment_empty_hands(struct hf_attachment *attachment,
+			  uint32_t timeout_ms,
+			  const volatile sig_atomic_t *cancelled) HF_MUST_CHECK;
+
 /** Registers of all stopped threads. @return how many it could read. */
 size_t hf_attachment_read_registers(struct hf_attachment *attachment);
 

@@ -121,6 +121,10 @@ static struct hf_error *stop(struct hf_sequence *sequence)
 	err = hf_attachment_wait(&sequence->attachment,
 				 sequence->stop_timeout_ms,
 				 sequence->cancelled);
+	if (!err)
+		err = hf_attachment_empty_hands(&sequence->attachment,
+						sequence->stop_timeout_ms,
+						sequence->cancelled);
 	if (err && err->code == HF_ERROR_TIMEOUT)
 		return again(sequence, err);
 	if (err)
