@@ -40,6 +40,7 @@ void hf_image_destroy(struct hf_image *image)
 	hf_array_deinit(&image->resident);
 	hf_array_deinit(&image->modules);
 	hf_array_deinit(&image->threads);
+	hf_array_deinit(&image->losses);
 	hf_array_deinit(&image->texts);
 	free(image);
 }
@@ -127,6 +128,15 @@ struct hf_error *hf_image_add_thread(struct hf_image *image,
 	}
 	image->threads.data[image->threads.num++] = copy;
 	return NULL;
+}
+
+struct hf_error *hf_image_add_loss(struct hf_image *image, const char *text)
+{
+	const char *copy;
+	struct hf_error *err =
+		hf_image_add_text(image, text, strlen(text), &copy);
+
+	return err ? err : hf_array_append(&image->losses, copy);
 }
 
 static int compare_segments(const void *a, const void *b)
@@ -251,6 +261,13 @@ const struct hf_thread *hf_image_threads(const struct hf_image *image,
 {
 	*num_ret = image->threads.num;
 	return image->threads.data;
+}
+
+const char *const *hf_image_losses(const struct hf_image *image,
+				   size_t *num_ret)
+{
+	*num_ret = image->losses.num;
+	return image->losses.data;
 }
 
 size_t hf_image_segment_after(const struct hf_image *image, uint64_t addr)

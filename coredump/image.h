@@ -41,6 +41,8 @@ struct hf_segment {
 	uint32_t prot;             /* PROT_* of <sys/mman.h> */
 	enum hf_segment_kind kind;
 	enum hf_absent absent;     /* meaning of what is not resident */
+	bool late;                 /* left out of the fork: its bytes are the
+				    * parent's, not of the instant */
 	uint32_t module_id;        /* index in modules, or HF_NO_MODULE */
 	uint64_t file_offset;      /* of start in the mapped file */
 	uint64_t device, inode;    /* of that file as maps tells them, 0 if
@@ -130,6 +132,9 @@ struct hf_error *hf_image_add_resident(struct hf_image *image,
 struct hf_error *hf_image_add_thread(struct hf_image *image,
 				     const struct hf_thread *thread)
 	HF_MUST_CHECK;
+/** Say in one sentence what should be in the image and is not. Copied. */
+struct hf_error *hf_image_add_loss(struct hf_image *image, const char *text)
+	HF_MUST_CHECK;
 
 /**
  * Sort, check (overlapping segments are BAD_DATA), find modules, and fill in
@@ -148,6 +153,9 @@ const struct hf_module *hf_image_modules(const struct hf_image *image,
 /* In the order they were added; the first is the thread group's leader. */
 const struct hf_thread *hf_image_threads(const struct hf_image *image,
 					 size_t *num_ret);
+/* With any of these, the image is not whole. */
+const char *const *hf_image_losses(const struct hf_image *image,
+				   size_t *num_ret);
 
 /** The segment that contains addr, or NULL. Binary search. */
 const struct hf_segment *hf_image_find_segment(const struct hf_image *image,

@@ -23,6 +23,7 @@ struct hf_image {
 					       * frozen; each in one segment */
 	HF_ARRAY(struct hf_module) modules;   /* sorted by start */
 	HF_ARRAY(struct hf_thread) threads;   /* as added */
+	HF_ARRAY(const char *) losses;        /* in texts */
 	HF_ARRAY(char *) texts;               /* all paths, owned */
 };
 

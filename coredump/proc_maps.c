@@ -160,6 +160,9 @@ static void take_field(char *line, struct hf_mapping *mapping)
 
 	if (value) {
 		mapping->is_io = has_flag(value, "io") || has_flag(value, "pf");
+		mapping->is_dontfork = has_flag(value, "dc");
+		mapping->is_wiped = has_flag(value, "wf") &&
+				    !has_flag(value, "dp");
 		return;
 	}
 	value = value_of(line, "Rss:");

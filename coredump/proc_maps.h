@@ -12,6 +12,12 @@ struct hf_mapping {
 	bool is_deleted;      /* the path ends in " (deleted)" */
 	bool is_io;           /* VmFlags io or pf: reading it may do things to
 			       * a device. Only smaps says so */
+	bool is_dontfork;     /* VmFlags dc: a fork leaves it out. Only smaps
+			       * says so */
+	bool is_wiped;        /* VmFlags wf, and not dp: a fork leaves its
+			       * bytes out. (What may be dropped at any time
+			       * may as well be found dropped.) Only smaps
+			       * says so */
 	bool is_empty;        /* nothing of it is in memory or swap, but for
 			       * pages that are zero. Only smaps says so */
 	uint64_t file_offset; /* bytes */

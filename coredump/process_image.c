@@ -13,29 +13,69 @@
 #include <sys/syscall.h>
 
 #include "coredump/image_internal.h"
+#include "coredump/left_out.h"
 #include "coredump/process_image_internal.h"
 #include "coredump/process_memory.h"
 #include "coredump/proc_maps.h"
 #include "coredump/resident.h"
+#include "coredump/segment_kind.h"
 #include "coredump/shared_pages.h"
 #include "util/file.h"
 
 /* The process is the forked child, so the segments are those that the child
- * has: what its parent marked MADV_DONTFORK is not in it, and what it marked
- * MADV_WIPEONFORK is there, but empty. */
+ * has, and one kind more: what its parent marked MADV_DONTFORK is not in it,
+ * and what it marked MADV_WIPEONFORK is there, but empty. The bytes of these
+ * are the parent's, as they are when they are read ("late"). */
 
 struct process {
 	struct hf_process_memory memory;
-	int proc_fd; /* /proc/PID; owned */
+	int proc_fd;                      /* /proc/PID; owned */
+	struct hf_parent *parent;         /* owned */
+	HF_ARRAY(struct hf_range) late;   /* read from the parent; sorted */
 };
+
+static bool is_late(const struct process *process, uint64_t addr)
+{
+	size_t low = 0, high = process->late.num;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (process->late.data[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < process->late.num && process->late.data[low].start <= addr;
+}
 
 static size_t process_read(void *arg, const struct hf_range *ranges,
 			   size_t num_ranges, void *buf)
 {
-	struct process *process = arg;
+	const struct process *process = arg;
+	size_t done = 0;
 
-	return hf_process_memory_read(&process->memory, ranges, num_ranges,
-				      buf);
+	if (!process->late.num)
+		return hf_process_memory_read(&process->memory, ranges,
+					      num_ranges, buf);
+	/* Each range is in one segment, and a segment is late or is not. */
+	for (size_t i = 0, next; i < num_ranges; i = next) {
+		bool late = is_late(process, ranges[i].start);
+		uint64_t want = 0;
+		size_t got;
+
+		for (next = i; next < num_ranges &&
+		     is_late(process, ranges[next].start) == late; next++)
+			want += ranges[next].end - ranges[next].start;
+		got = hf_process_memory_read(late ? &process->parent->memory
+						  : &process->memory,
+					     ranges + i, next - i,
+					     (char *)buf + done);
+		done += got;
+		if (got < want)
+			break;
+	}
+	return done;
 }
 
 /* Find a file without opening it: it may be anything.
@@ -94,6 +134,8 @@ static void process_destroy(void *arg)
 		close(process->memory.mem_fd);
 	if (process->proc_fd >= 0)
 		close(process->proc_fd);
+	hf_parent_close(process->parent);
+	hf_array_deinit(&process->late);
 	free(process);
 }
 
@@ -105,25 +147,6 @@ static const struct hf_image_ops process_ops = {
 	.destroy = process_destroy,
 };
 
-static bool starts_with(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
-}
-
-/* Shared memory that has no file, or one in memory, as maps names it. */
-static bool is_plain_shared(const struct hf_mapping *mapping)
-{
-	static const char *const prefixes[] = {
-		"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV",
-		"/anon_hugepage", "[anon_shmem:",
-	};
-
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (starts_with(mapping->path, prefixes[i]))
-			return true;
-	return false;
-}
-
 /* Could this be the memory of a device? Then smaps has to tell. */
 static bool may_be_device(const struct process *process,
 			  const struct hf_mapping *mapping)
@@ -133,92 +156,11 @@ static bool may_be_device(const struct process *process,
 	struct stat st;
 
 	if (!mapping->path || !mapping->inode || mapping->path[0] == '[' ||
-	    is_plain_shared(mapping))
+	    hf_mapping_is_plain_shared(mapping))
 		return false;
 	fd = find_file(process, mapping->path, &range);
 	return fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
 	       st.st_ino != mapping->inode;
-}
-
-static void classify(const struct hf_mapping *mapping,
-		     struct hf_segment *segment)
-{
-	const char *path = mapping->path;
-
-	segment->absent = HF_ABSENT_FILE;
-	if (mapping->is_io) {
-		segment->kind = HF_SEGMENT_SPECIAL;
-	} else if (mapping->is_shared) {
-		/* A fork does not copy the page tables of these: what is not
-		 * resident here may well exist. */
-		segment->kind = HF_SEGMENT_SHARED;
-		if (path && (starts_with(path, "anon_inode:") ||
-			     (starts_with(path, "/dev/") &&
-			      !is_plain_shared(mapping))))
-			segment->kind = HF_SEGMENT_SPECIAL;
-	} else if (!path || starts_with(path, "[anon:") ||
-		   starts_with(path, "[stack:") ||
-		   starts_with(path, "/dev/zero") ||
-		   starts_with(path, "/anon_hugepage")) {
-		segment->kind = HF_SEGMENT_ANON;
-		segment->absent = HF_ABSENT_ZERO;
-	} else if (!strcmp(path, "[heap]")) {
-		segment->kind = HF_SEGMENT_BRK;
-		segment->absent = HF_ABSENT_ZERO;
-	} else if (!strcmp(path, "[stack]")) {
-		segment->kind = HF_SEGMENT_STACK;
-		segment->absent = HF_ABSENT_ZERO;
-	} else if (!strcmp(path, "[vdso]")) {
-		segment->kind = HF_SEGMENT_VDSO;
-	} else if (path[0] == '[') {
-		segment->kind = HF_SEGMENT_SPECIAL;
-	} else {
-		segment->kind = HF_SEGMENT_FILE;
-	}
-	/* What the program itself may not touch has no bytes, unless some
-	 * were written before it was forbidden. */
-	if (!mapping->prot && segment->absent == HF_ABSENT_ZERO)
-		segment->absent = HF_ABSENT_MISSING;
-	if (segment->kind == HF_SEGMENT_SPECIAL)
-		segment->absent = HF_ABSENT_MISSING;
-}
-
-static struct hf_error *add_resident(void *arg, struct hf_range range)
-{
-	return hf_image_add_resident(arg, range);
-}
-
-static struct hf_error *add_mapping(struct hf_image *image,
-				    struct hf_resident *resident,
-				    struct hf_shared_pages *shared,
-				    const struct hf_mapping *mapping)
-{
-	struct hf_segment segment = {
-		.start = mapping->start,
-		.end = mapping->end,
-		.prot = mapping->prot,
-		.file_offset = mapping->file_offset,
-		.device = mapping->device,
-		.inode = mapping->inode,
-		.path = mapping->path,
-	};
-	struct hf_range range = { mapping->start, mapping->end };
-	struct hf_error *err;
-
-	if (mapping->end > HF_ADDRESS_END)
-		return NULL; /* [vsyscall] */
-	classify(mapping, &segment);
-	err = hf_image_add_segment(image, &segment);
-	if (err || segment.kind == HF_SEGMENT_SPECIAL)
-		return err;
-	if (!mapping->is_empty)
-		err = hf_resident_find(resident, range,
-				       segment.absent == HF_ABSENT_ZERO,
-				       add_resident, image);
-	if (!err && segment.kind == HF_SEGMENT_SHARED)
-		err = hf_shared_pages_find(shared, mapping, add_resident,
-					   image);
-	return err;
 }
 
 static struct hf_error *read_proc_file(const struct process *process,
@@ -236,25 +178,15 @@ static struct hf_error *read_proc_file(const struct process *process,
 	return hf_read_fd(fd, path, ret, len_ret);
 }
 
-/* Devices must be told from other files, since reading one may do
- * things to it. Only smaps tells, and that walks all page tables: so it is
- * asked only if there is a mapping to be told. */
-static struct hf_error *mark_devices(const struct process *process,
+/* What only smaps tells, which walks all page tables: asked when needed. */
+static struct hf_error *read_details(const struct process *process,
 				     struct hf_proc_maps *maps)
 {
 	HF_AUTO_FREE char *text = NULL;
 	HF_AUTO(hf_proc_maps) struct hf_proc_maps detailed = { 0 };
 	struct hf_error *err;
 	size_t len, j = 0;
-	bool any = false;
 
-	for (size_t i = 0; i < maps->num && !any; i++)
-		/* One look for all the mappings of a module. */
-		any = (!i || maps->data[i].inode != maps->data[i - 1].inode ||
-		       maps->data[i].device != maps->data[i - 1].device) &&
-		      may_be_device(process, &maps->data[i]);
-	if (!any)
-		return NULL;
 	err = read_proc_file(process, "smaps", &text, &len);
 	if (!err)
 		err = hf_proc_maps_parse(text, len, &detailed);
@@ -264,22 +196,236 @@ static struct hf_error *mark_devices(const struct process *process,
 		while (j < detailed.num &&
 		       detailed.data[j].start < maps->data[i].start)
 			j++;
-		if (j < detailed.num &&
-		    detailed.data[j].start == maps->data[i].start)
-			maps->data[i].is_io = detailed.data[j].is_io;
+		if (j == detailed.num ||
+		    detailed.data[j].start != maps->data[i].start)
+			continue;
+		maps->data[i].is_io = detailed.data[j].is_io;
+		maps->data[i].is_wiped = detailed.data[j].is_wiped;
 	}
 	return NULL;
 }
 
+/* Devices must be told from other files, since reading one may do things to
+ * it. */
+static bool may_have_devices(const struct process *process,
+			     const struct hf_proc_maps *maps)
+{
+	for (size_t i = 0; i < maps->num; i++)
+		/* One look for all the mappings of a module. */
+		if ((!i || maps->data[i].inode != maps->data[i - 1].inode ||
+		     maps->data[i].device != maps->data[i - 1].device) &&
+		    may_be_device(process, &maps->data[i]))
+			return true;
+	return false;
+}
+
+/* What add_memory and its steps work with. */
+struct job {
+	struct hf_image *image;
+	struct process *process;
+	struct hf_resident *resident; /* of the child */
+	struct hf_proc_maps maps;     /* of the child */
+	bool has_details;             /* maps has what only smaps tells */
+	uint64_t num_lost, lost_bytes; /* mappings that were wiped, and are
+					* gone in the parent */
+};
+
+static struct hf_error *add_resident(void *arg, struct hf_range range)
+{
+	return hf_image_add_resident(arg, range);
+}
+
+/* An image with a mapping that may still be empty. */
+struct found {
+	struct hf_image *image;
+	struct hf_mapping *mapping;
+};
+
+static struct hf_error *add_found(void *arg, struct hf_range range)
+{
+	struct found *found = arg;
+
+	found->mapping->is_empty = false;
+	return hf_image_add_resident(found->image, range);
+}
+
+/* Also finds out which mappings are empty. */
+static struct hf_error *add_residents(struct job *job)
+{
+	struct hf_error *err = NULL;
+
+	for (size_t i = 0; i < job->maps.num && !err; i++) {
+		struct hf_mapping *mapping = &job->maps.data[i];
+		struct hf_segment segment = hf_segment_of_mapping(mapping);
+		struct hf_range range = { mapping->start, mapping->end };
+		struct found found = { job->image, mapping };
+
+		if (mapping->end > HF_ADDRESS_END || mapping->is_empty ||
+		    segment.kind == HF_SEGMENT_SPECIAL)
+			continue;
+		mapping->is_empty = true;
+		err = hf_resident_find(job->resident, range,
+				       segment.absent == HF_ABSENT_ZERO,
+				       add_found, &found);
+	}
+	return err;
+}
+
+/* Are there mappings that a fork wipes? They are empty in the child, as many
+ * others are. */
+static struct hf_error *find_wiped(struct job *job)
+{
+	bool may_be = false;
+
+	for (size_t i = 0; i < job->maps.num && !may_be; i++) {
+		const struct hf_mapping *mapping = &job->maps.data[i];
+		struct hf_error *err;
+
+		if (!mapping->is_empty ||
+		    hf_segment_of_mapping(mapping).absent != HF_ABSENT_ZERO)
+			continue;
+		err = hf_left_out_may_be_wiped(job->process->parent, mapping,
+					       &may_be);
+		if (err)
+			return err;
+	}
+	return may_be ? read_details(job->process, &job->maps) : NULL;
+}
+
+/* Nobody has the bytes of a segment any more. */
+static void set_lost(struct job *job, struct hf_segment *segment)
+{
+	segment->absent = HF_ABSENT_MISSING;
+	job->num_lost++;
+	job->lost_bytes += segment->end - segment->start;
+}
+
+/* A segment with the bytes of the parent, if it still has them. */
+static struct hf_error *add_late(struct job *job, struct hf_segment *segment,
+				 bool is_empty)
+{
+	struct hf_range range = { segment->start, segment->end };
+	const struct hf_parent *parent = job->process->parent;
+	struct hf_error *err = NULL;
+
+	if (!is_empty)
+		err = hf_resident_find(parent->resident, range,
+				       segment->absent == HF_ABSENT_ZERO,
+				       add_resident, job->image);
+	if (err && err->code == HF_ERROR_NO_MEMORY)
+		return err;
+	/* The page map of a process that ended shows nothing. */
+	segment->late = !err && hf_parent_is_alive(parent);
+	hf_error_ignore(err);
+	if (segment->late)
+		return hf_array_append(&job->process->late, range);
+	set_lost(job, segment);
+	return NULL;
+}
+
+static struct hf_error *add_mapping(struct job *job,
+				    const struct hf_mapping *mapping)
+{
+	struct hf_segment segment = hf_segment_of_mapping(mapping);
+	const struct hf_parent *parent = job->process->parent;
+	struct hf_error *err = NULL;
+
+	if (mapping->end > HF_ADDRESS_END)
+		return NULL; /* [vsyscall] */
+	if (mapping->is_wiped && mapping->is_empty &&
+	    segment.absent == HF_ABSENT_ZERO) {
+		if (hf_left_out_is_mapped(parent, mapping))
+			err = add_late(job, &segment, false);
+		else
+			set_lost(job, &segment);
+	}
+	if (!err)
+		err = hf_image_add_segment(job->image, &segment);
+	if (!err && segment.kind == HF_SEGMENT_SHARED)
+		err = hf_shared_pages_find(job->process->proc_fd, parent,
+					   mapping, add_resident, job->image);
+	return err;
+}
+
+static struct hf_error *add_left_out(struct job *job)
+{
+	struct hf_left_out storage = { 0 };
+	HF_AUTO(hf_left_out) struct hf_left_out *left_out = &storage;
+	const struct hf_parent *parent = job->process->parent;
+	struct hf_error *err;
+
+	err = parent->pid ? hf_left_out_find(parent, &job->maps, left_out)
+			  : hf_error_create(HF_ERROR_TARGET_GONE, "%s",
+					    parent->why);
+	if (err && err->code != HF_ERROR_NO_MEMORY) {
+		struct hf_error *loss = hf_error_prefix(
+			err, "memory that the process keeps out of its forks "
+			"(MADV_DONTFORK) is not known");
+
+		err = hf_image_add_loss(job->image, loss->message);
+		hf_error_destroy(loss);
+	}
+	for (size_t i = 0; i < left_out->list.num && !err; i++) {
+		const struct hf_mapping *mapping = &left_out->list.data[i];
+		struct hf_segment segment = hf_segment_of_mapping(mapping);
+
+		if (segment.kind != HF_SEGMENT_SPECIAL)
+			err = add_late(job, &segment, mapping->is_empty);
+		if (!err)
+			err = hf_image_add_segment(job->image, &segment);
+	}
+	return err;
+}
+
+static struct hf_error *add_loss(const struct job *job)
+{
+	const struct hf_parent *parent = job->process->parent;
+	char text[320];
+
+	if (!job->num_lost)
+		return NULL;
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " bytes in %" PRIu64 " mapping%s that the process "
+		 "keeps out of its forks (MADV_DONTFORK, MADV_WIPEONFORK) "
+		 "cannot be read from it: %s", job->lost_bytes, job->num_lost,
+		 job->num_lost == 1 ? "" : "s",
+		 parent->pid ? "it unmapped them, or ended" : parent->why);
+	return hf_image_add_loss(job->image, text);
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct hf_range *x = a, *y = b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+static struct hf_error *add_segments(struct job *job)
+{
+	struct process *process = job->process;
+	struct hf_error *err = NULL;
+
+	for (size_t i = 0; i < job->maps.num && !err; i++)
+		err = add_mapping(job, &job->maps.data[i]);
+	if (!err)
+		err = add_left_out(job);
+	if (!err)
+		err = add_loss(job);
+	if (process->late.num)
+		qsort(process->late.data, process->late.num,
+		      sizeof(*process->late.data), compare_ranges);
+	return err;
+}
+
 static struct hf_error *add_memory(struct hf_image *image,
-				   const struct process *process,
+				   struct process *process,
 				   unsigned int flags)
 {
 	HF_AUTO(hf_resident) struct hf_resident *resident = NULL;
-	HF_AUTO(hf_shared_pages) struct hf_shared_pages *shared = NULL;
 	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
 	HF_AUTO_FD int pagemap = openat(process->proc_fd, "pagemap",
 					O_RDONLY | O_CLOEXEC);
+	struct job job = { .image = image, .process = process };
 	HF_AUTO_FREE char *text = NULL;
 	struct hf_error *err;
 	size_t len;
@@ -289,10 +435,6 @@ static struct hf_error *add_memory(struct hf_image *image,
 				   (int)process->memory.pid);
 	err = hf_resident_create(pagemap, flags & HF_PROCESS_IMAGE_NO_SCAN,
 				 &resident);
-	if (!err)
-		err = hf_shared_pages_create(process->proc_fd,
-					     flags & HF_PROCESS_IMAGE_NO_SCAN,
-					     &shared);
 	/* Programs reserve terabytes; without the scan it must be known
 	 * beforehand which mappings are empty. */
 	if (!err)
@@ -305,11 +447,25 @@ static struct hf_error *add_memory(struct hf_image *image,
 				      "process %d has no memory: it is a "
 				      "zombie, or a kernel thread",
 				      (int)process->memory.pid);
-	if (!err && hf_resident_has_scan(resident))
-		err = mark_devices(process, &maps);
-	for (size_t i = 0; i < maps.num && !err; i++)
-		err = add_mapping(image, resident, shared, &maps.data[i]);
-	return err;
+	if (!err)
+		err = hf_parent_open(process->proc_fd, &maps,
+				     flags & HF_PROCESS_IMAGE_NO_SCAN,
+				     flags & HF_PROCESS_IMAGE_NO_MEM,
+				     &process->parent);
+	if (err)
+		return err;
+	job.resident = resident;
+	job.maps = maps; /* borrowed */
+	job.has_details = !hf_resident_has_scan(resident);
+	if (!job.has_details && may_have_devices(process, &maps)) {
+		job.has_details = true;
+		err = read_details(process, &maps);
+	}
+	if (!err)
+		err = add_residents(&job);
+	if (!err && !job.has_details)
+		err = find_wiped(&job);
+	return err ? err : add_segments(&job);
 }
 
 static struct hf_error *open_process(pid_t pid, unsigned int flags,
@@ -349,7 +505,7 @@ static struct hf_error *check_rights(const struct hf_image *image,
 		char byte;
 
 		if (!segment || !(segment->prot & PROT_READ) ||
-		    segment->kind == HF_SEGMENT_SHARED)
+		    segment->kind == HF_SEGMENT_SHARED || segment->late)
 			continue;
 		if (hf_process_memory_read(&process->memory, &range, 1, &byte))
 			return NULL;

@@ -4,32 +4,21 @@
 #define HF_COREDUMP_SHARED_PAGES_H
 
 #include "coredump/image.h"
+#include "coredump/parent.h"
 #include "coredump/proc_maps.h"
-
-struct hf_shared_pages;
-
-/**
- * @param proc_fd of /proc/PID; borrowed.
- * @param no_scan as for hf_resident_create.
- */
-struct hf_error *hf_shared_pages_create(int proc_fd, bool no_scan,
-					struct hf_shared_pages **ret)
-	HF_MUST_CHECK;
-void hf_shared_pages_destroy(struct hf_shared_pages *shared);
 
 /**
  * Find pages of a MAP_SHARED mapping that are there to be read without making
  * any. What cannot be found out is left out; it is no error.
  *
+ * @param proc_fd of /proc/PID of the child.
  * @param found called with ranges in any order, some of them twice.
  */
-struct hf_error *hf_shared_pages_find(struct hf_shared_pages *shared,
+struct hf_error *hf_shared_pages_find(int proc_fd,
+				      const struct hf_parent *parent,
 				      const struct hf_mapping *mapping,
 				      struct hf_error *(*found)(void *arg,
 							struct hf_range range),
 				      void *arg) HF_MUST_CHECK;
-
-HF_DEFINE_AUTO(struct hf_shared_pages *, hf_shared_pages,
-	       hf_shared_pages_destroy)
 
 #endif

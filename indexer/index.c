@@ -244,6 +244,47 @@ unsigned hf_index_partial(const struct hf_index_model *model)
 void hf_index_summary_deinit(struct hf_index_summary *summary)
 {
 	hf_error_destroy(HF_TAKE(summary->unsupported));
+	hf_error_destroy(HF_TAKE(summary->lost));
+}
+
+/* What the image says about itself that its segments cannot. */
+static void take_losses(struct hf_index_model *model)
+{
+	size_t num;
+	const char *const *losses = hf_image_losses(model->image, &num);
+
+	for (size_t i = 0; i < num; i++)
+		hf_anomaly_add(model->anomalies, NULL, "memory not captured", 0,
+			       "%s", losses[i]);
+	model->partial |= num > 0;
+}
+
+static uint64_t count_late(const struct hf_image *image)
+{
+	size_t num;
+	const struct hf_segment *segments = hf_image_segments(image, &num);
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < num; i++)
+		if (segments[i].late && segments[i].kind != HF_SEGMENT_SHARED)
+			bytes += segments[i].resident_bytes;
+	return bytes;
+}
+
+/* Why the image is not whole, or NULL. */
+static struct hf_error *describe_losses(const struct hf_image *image)
+{
+	size_t num;
+	const char *const *losses = hf_image_losses(image, &num);
+	struct hf_error *err;
+
+	if (!num)
+		return NULL;
+	err = hf_error_create(HF_ERROR_PARTIAL,
+			      "some of the memory was not captured: the "
+			      "snapshot is partial");
+	return num == 1 ? hf_error_cause(err, "%s", losses[0])
+			: hf_error_cause(err, "%s; %s", losses[0], losses[1]);
 }
 
 static void fill_summary(struct hf_index_model *model,
@@ -259,10 +300,12 @@ static void fill_summary(struct hf_index_model *model,
 		.unreachable_bytes = model->unreachable_bytes,
 		.unknown_bytes = model->holders.unknown_bytes,
 		.private_anon_bytes = model->holders.private_anon_bytes,
+		.late_bytes = count_late(model->image),
 		.num_anomalies = hf_anomalies_total(model->anomalies),
 		.partial = partial,
 		.missing_bytes = model->edges.missing_bytes,
 		.unsupported = HF_TAKE(model->unsupported),
+		.lost = describe_losses(model->image),
 	};
 }
 
@@ -281,8 +324,10 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 	const char *consistency;
 	struct hf_error *err = hf_anomalies_create(&model->anomalies);
 
-	if (!err)
+	if (!err) {
+		take_losses(model);
 		err = walk_heaps(model);
+	}
 	if (!err)
 		err = find_holders(model);
 	if (!err)

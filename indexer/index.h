@@ -44,9 +44,13 @@ struct hf_index_summary {
 	uint64_t num_unreachable, unreachable_bytes;
 	uint64_t unknown_bytes;      /* private memory no reader explains */
 	uint64_t private_anon_bytes; /* of this much */
+	uint64_t late_bytes;         /* private memory left out of the fork,
+				      * read late from the process */
 	uint64_t num_anomalies;
 	unsigned partial;            /* of enum hf_partial; 0: complete */
 	uint64_t missing_bytes;      /* with HF_PARTIAL_MEMORY */
+	struct hf_error *lost;       /* with HF_PARTIAL_MEMORY, or NULL: memory
+				      * that the image has not; see _deinit */
 	struct hf_error *unsupported; /* with HF_PARTIAL_UNSUPPORTED: which,
 				       * and what to do; see _deinit */
 };

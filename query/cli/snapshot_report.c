@@ -138,6 +138,16 @@ static void print_heap(const struct hf_cli *cli, const char *file,
 		    summary->num_unreachable,
 		    hf_cli_plural((int64_t)summary->num_unreachable),
 		    unreachable, unknown, anon);
+	if (summary->late_bytes) {
+		char late[40];
+
+		hf_format_bytes((int64_t)summary->late_bytes, late,
+				sizeof(late));
+		hf_cli_note(cli,
+			    "read late: %s that the process keeps out of its "
+			    "forks (MADV_DONTFORK, MADV_WIPEONFORK)",
+			    late);
+	}
 	if (summary->num_anomalies)
 		hf_cli_note(cli,
 			    "anomalies: %" PRIu64 " (heapfork info shows "
@@ -156,7 +166,9 @@ void hf_snapshot_report_result(const struct hf_cli *cli, const char *file,
 					 "unsupported heap"));
 	if (summary->partial & HF_PARTIAL_NO_ALLOCATOR)
 		warn_no_allocator(cli, summary);
-	if (summary->partial & HF_PARTIAL_MEMORY)
+	if (summary->lost)
+		hf_cli_warn(cli, HF_TAKE(summary->lost));
+	if (summary->missing_bytes)
 		warn_missing(cli, file, summary);
 	hf_cli_note(cli, "next: heapfork %s %s",
 		    summary->num_objects ? "census" : "info", file);
