@@ -73,14 +73,13 @@ static struct hf_error *open_files(struct hf_parent *parent, pid_t pid,
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	parent->proc_fd = open(path, O_DIRECTORY | O_PATH | O_CLOEXEC);
 	if (parent->proc_fd < 0)
-		return hf_error_os(errno == ENOENT ? ESRCH : errno,
-				   "cannot open '%s'", path);
+		return hf_error_create(HF_ERROR_TARGET_GONE, "it ended");
 	parent->pagemap_fd = openat(parent->proc_fd, "pagemap",
 				    O_RDONLY | O_CLOEXEC);
 	maps = openat(parent->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
 	if (parent->pagemap_fd < 0 || maps < 0)
-		return hf_error_os(errno, "cannot look at process %d",
-				   (int)pid);
+		return hf_error_os(errno, "it ended, or process %d may not "
+				   "be looked at", (int)pid);
 	if (!no_mem)
 		parent->memory.mem_fd = openat(parent->proc_fd, "mem",
 					       O_RDONLY | O_CLOEXEC);

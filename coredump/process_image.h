@@ -10,7 +10,9 @@
  * heapfork it is the forked child). Segments come from /proc/PID/maps and
  * smaps flags, resident ranges from PAGEMAP_SCAN, or pagemap on kernels before
  * 6.7; bytes come from /proc/PID/mem, or process_vm_readv where that cannot be
- * opened. Reading populates nothing, and leaves what a child shares with its
+ * opened. What its parent kept out of the fork is read from the parent, if it
+ * is still there (hf_segment.late), else it is a loss (hf_image_losses).
+ * Reading populates nothing, and leaves what a child shares with its
  * parent shared. Needs the rights that ptrace needs; takes none.
  *
  * @param threads copied; of the process that was forked, not of the child.

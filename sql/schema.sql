@@ -90,7 +90,7 @@ CREATE TABLE segment(
   kind TEXT,                  -- anon, brk, stack, file, shared, vdso, special; NULL: unknown
   module_id INTEGER,          -- the module mapped here; NULL: none
   resident_bytes INTEGER,     -- bytes present in memory; NULL: unknown
-  captured TEXT               -- one of: saved, zero (untouched), file (unmodified, read from the file), missing, late (shared memory, read after the instant); NULL: unknown
+  captured TEXT               -- one of: saved, zero (untouched), file (unmodified, read from the file), missing, late (read after the instant: shared memory, or kept out of the fork); NULL: unknown
     CHECK (captured IN ('saved', 'zero', 'file', 'missing', 'late'))
 ) STRICT;
 
