@@ -115,6 +115,32 @@ static void damaged_lines_are_bad_data(void **state)
 	}
 }
 
+static void smaps_tells_what_a_fork_leaves_out(void **state)
+{
+	static const char smaps[] =
+		"1000-2000 rw-p 00000000 00:00 0 \n"
+		"VmFlags: rd wr mr mw me dc ac \n"
+		"2000-3000 rw-p 00000000 00:00 0 \n"
+		"VmFlags: rd wr mr mw me ac wf \n"
+		/* Of the getrandom in the vdso. */
+		"3000-4000 rw-p 00000000 00:00 0 \n"
+		"VmFlags: rd wr mr mw me lf wf dd dp \n"
+		"4000-5000 rw-p 00000000 00:00 0 \n"
+		"VmFlags: rd wr mr mw me ac \n";
+	static const bool dontfork[] = { true, false, false, false };
+	static const bool wiped[] = { false, true, false, false };
+	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
+	HF_AUTO_FREE char *text = NULL;
+
+	(void)state;
+	assert_hf_ok(parse(smaps, &text, &maps));
+	assert_int_equal(maps.num, 4);
+	for (size_t i = 0; i < maps.num; i++) {
+		assert_int_equal(maps.data[i].is_dontfork, dontfork[i]);
+		assert_int_equal(maps.data[i].is_wiped, wiped[i]);
+	}
+}
+
 static void smaps_tells_devices_and_empty_mappings(void **state)
 {
 	static const char smaps[] =
@@ -200,6 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_field_of_a_line_is_taken),
 		cmocka_unit_test(damaged_lines_are_bad_data),
+		cmocka_unit_test(smaps_tells_what_a_fork_leaves_out),
 		cmocka_unit_test(smaps_tells_devices_and_empty_mappings),
 		cmocka_unit_test(
 			maps_and_smaps_of_this_process_agree_with_its_memory),
