@@ -25,6 +25,7 @@ static void model_deinit(struct hf_index_model *model)
 {
 	hf_anomalies_destroy(model->anomalies);
 	hf_error_destroy(model->unsupported);
+	hf_error_destroy(model->lost);
 	hf_block_table_deinit(&model->blocks);
 	hf_holders_deinit(&model->holders);
 	hf_edges_deinit(&model->edges);
@@ -256,7 +257,15 @@ static void take_losses(struct hf_index_model *model)
 	for (size_t i = 0; i < num; i++)
 		hf_anomaly_add(model->anomalies, NULL, "memory not captured", 0,
 			       "%s", losses[i]);
-	model->partial |= num > 0;
+	if (!num)
+		return;
+	model->partial = true;
+	model->lost = hf_error_create(HF_ERROR_PARTIAL,
+				      "some of the memory was not captured: "
+				      "the snapshot is partial");
+	model->lost = num == 1 ? hf_error_cause(model->lost, "%s", losses[0])
+			       : hf_error_cause(model->lost, "%s; %s",
+						losses[0], losses[1]);
 }
 
 static uint64_t count_late(const struct hf_image *image)
@@ -269,22 +278,6 @@ static uint64_t count_late(const struct hf_image *image)
 		if (segments[i].late && segments[i].kind != HF_SEGMENT_SHARED)
 			bytes += segments[i].resident_bytes;
 	return bytes;
-}
-
-/* Why the image is not whole, or NULL. */
-static struct hf_error *describe_losses(const struct hf_image *image)
-{
-	size_t num;
-	const char *const *losses = hf_image_losses(image, &num);
-	struct hf_error *err;
-
-	if (!num)
-		return NULL;
-	err = hf_error_create(HF_ERROR_PARTIAL,
-			      "some of the memory was not captured: the "
-			      "snapshot is partial");
-	return num == 1 ? hf_error_cause(err, "%s", losses[0])
-			: hf_error_cause(err, "%s; %s", losses[0], losses[1]);
 }
 
 static void fill_summary(struct hf_index_model *model,
@@ -305,7 +298,7 @@ static void fill_summary(struct hf_index_model *model,
 		.partial = partial,
 		.missing_bytes = model->edges.missing_bytes,
 		.unsupported = HF_TAKE(model->unsupported),
-		.lost = describe_losses(model->image),
+		.lost = HF_TAKE(model->lost),
 	};
 }
 

@@ -45,6 +45,7 @@ struct hf_index_model {
 	uint64_t live_bytes;
 	bool partial;                 /* some memory could not be read */
 	bool partial_threads;
+	struct hf_error *lost; /* memory that the image has not, or NULL */
 	struct hf_error *unsupported; /* the first heap of unknown version */
 	const struct hf_index_fact *facts; /* of the caller, borrowed */
 	size_t num_facts;

@@ -296,6 +296,8 @@ static struct hf_error *write_partial(const struct hf_index_model *model,
 	if (!err && model->unsupported)
 		err = hf_db_put_meta(db, "unsupported",
 				     model->unsupported->message);
+	if (!err && model->lost && model->lost->cause)
+		err = hf_db_put_meta(db, "not_captured", model->lost->cause);
 	return err;
 }
 

@@ -25,6 +25,7 @@ PRAGMA user_version = 1;
 --                            no_allocator (no reader found any heap); with
 --                            commas; no such key: it is complete
 --   unsupported              the heap whose version no reader knows
+--   not_captured             which memory is missing from the start, and why
 --   capture.attempts         stops it took; 1 normally
 --   capture.restarted_calls  system calls restarted instead of EINTR
 --   capture.vfork_children   processes that ran on in the memory of the
