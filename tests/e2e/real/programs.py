@@ -61,7 +61,7 @@ local store = {}
 local function put(number)
   store[number] = { name = "entry " .. number, tags = { number, number + 1 } }
 end
-for number = 1, 20000 do put(number) end
+for number = 1, 5000 do put(number) end
 for line in io.lines() do
   local verb, number = line:match("^(%a+) (%d+)$")
   number = tonumber(number)
@@ -82,7 +82,7 @@ PERL = r'''
 $| = 1;
 my %store;
 sub put { $store{$_[0]} = { name => "entry $_[0]", tags => [$_[0], $_[0] + 1] } }
-put($_) for 1 .. 20000;
+put($_) for 1 .. 5000;
 while (<STDIN>) {
     my ($verb, $number) = split;
     if ($verb eq "put") { put($number); print "ok\n" }

@@ -20,7 +20,7 @@ import time
 SKIP = 77
 BIN = os.environ["HF_BIN"]  # the build folder
 SOAK = os.environ.get("HF_SOAK", "") not in ("", "0")
-NUM_SNAPSHOTS = 20 if SOAK else 4
+NUM_SNAPSHOTS = 60 if SOAK else 20
 DEADLINE = 60  # seconds until something that must happen has not
 
 

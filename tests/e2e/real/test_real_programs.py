@@ -15,10 +15,11 @@ import subprocess
 import sys
 
 import programs
+from account_cases import case_perl_account, case_python_account
 from clients import (Lines, http_client, listening, memcached_client,
                      redis_client)
-from target import (BIN, DEADLINE, Load, Target, check, children, free_port, need,
-                    snapshots_under_load, stat_fields, wait_until)
+from target import (BIN, DEADLINE, Load, Target, check, children, free_port,
+                    need, snapshots_under_load, stat_fields, wait_until)
 
 UNREACHABLE = """SELECT count(*), total(size_bytes) FROM object
     WHERE root_distance IS NULL AND size_bytes > 0"""
@@ -91,20 +92,20 @@ def run_pipe(argv, num_lines=1):
     target = Target(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with target:
         lines = Lines.to_process(target.process)
-        check(lines.ask("count 0") == ["20000"], "the program starts wrong")
+        check(lines.ask("count 0") == ["5000"], "the program starts wrong")
 
         def make_client(number):
             count = [0]
 
             def ask():
                 count[0] += 1
-                entry = count[0] * 7 % 20000 + 1
+                entry = count[0] * 7 % 5000 + 1
                 return lines.ask("put %d" % entry) == ["ok"] and \
                     lines.ask("get %d" % entry) == \
                     ["entry %d %d" % (entry, entry + 1)]
             return ask
         taken = snapshots_under_load(target, Load(make_client))
-        check(lines.ask("count 0") == ["20000"], "entries were lost")
+        check(lines.ask("count 0") == ["5000"], "entries were lost")
         return taken
 
 
@@ -119,13 +120,59 @@ def check_interpreter(taken, at_least):
 
 
 def case_lua():
-    """20000 tables in a table, each with a string and a table."""
-    check_interpreter(run_pipe([need("lua5.4"), "-e", programs.LUA]), 60000)
+    """5000 tables in a table, each with a string and a table."""
+    check_interpreter(run_pipe([need("lua5.4"), "-e", programs.LUA]), 15000)
 
 
 def case_perl():
-    """20000 hashes in a hash, each with a string and an array."""
-    check_interpreter(run_pipe([need("perl"), "-e", programs.PERL]), 100000)
+    """5000 hashes in a hash, each with a string and an array."""
+    check_interpreter(run_pipe([need("perl"), "-e", programs.PERL]), 25000)
+
+
+def case_gdb():
+    """A debugger with symbols loaded, which evaluates expressions."""
+    target = Target([need("gdb"), "-q", "-nx", "-iex", "set auto-load no",
+                     "-ex", "set prompt", "-ex", "set confirm off", "-ex",
+                     r"echo \nready\n", BIN + "/examples/session-service"],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with target:
+        while target.process.stdout.readline() != b"ready\n":
+            check(target.process.poll() is None, "gdb ended")
+        lines = Lines.to_process(target.process)
+        check_interpreter(snapshots_under_load(target, Load(
+            lambda number: lambda: lines.ask(
+                r'printf "%%d\n", %d * sizeof(long)' % number) ==
+            [str(number * 8)])), 5000)
+        target.process.communicate(b"quit\n", timeout=DEADLINE)
+
+
+def case_git():
+    """git cat-file --batch, on a small repository of its own."""
+    git = need("git")
+    target = Target([git, "cat-file", "--batch"],
+                    env={"HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"},
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for number in range(200):
+        with open("%s/%d" % (target.folder, number), "w") as f:
+            f.write("this is %d\n" % number)
+    for words in (["init", "-q"], ["add", "."],
+                  ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm",
+                   "200 files"]):
+        subprocess.run([git] + words, cwd=target.folder, env=target.env,
+                       check=True)
+    with target:
+        lines = Lines.to_process(target.process)
+
+        def make_client(number):
+            count = [0]
+
+            def ask():
+                count[0] += 1
+                head, text, end = lines.ask("HEAD:%d" % (count[0] % 200), 3)
+                return head.split()[1] == "blob" and end == "" and \
+                    text == "this is %d" % (count[0] % 200)
+            return ask
+        check_interpreter(snapshots_under_load(target, Load(make_client)), 100)
 
 
 def case_sqlite3():
@@ -287,7 +334,7 @@ def case_restart():
 
 def case_session_service():
     """Idle after its work, its account and the snapshot agree exactly."""
-    target = Target([os.environ["HF_BIN"] + "/examples/session-service",
+    target = Target([BIN + "/examples/session-service",
                      "--rate", "0", "--requests", "100000", "--truth",
                      "@FOLDER@/truth"])
     with target:
