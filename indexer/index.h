@@ -60,8 +60,8 @@ HF_DEFINE_AUTO(struct hf_index_summary *, hf_index_summary,
 	       hf_index_summary_deinit)
 
 /**
- * Read all heaps of the image and write the database at `path` (which must
- * not exist, or be empty).
+ * Read all heaps of the image and write the database at `path`, which must
+ * not exist.
  */
 struct hf_error *hf_index(struct hf_image *image, const char *path,
 			  const struct hf_index_options *options,
