@@ -12,59 +12,53 @@ enum {
 	SIZE_FLAGS = 7,
 };
 
-enum step {
-	STEP_BAD,
-	STEP_CHUNK,
-	STEP_END, /* at top, fenceposts, or the end of a heap */
-};
-
 /* From the chunk at *addr to the next. */
-static enum step chain_step(const struct hf_glibc_heap *heap,
-			    const struct hf_chain *chain, uint64_t *addr,
-			    uint64_t *prev_bytes)
+static enum hf_chain_step chain_step(const struct hf_glibc_heap *heap,
+				     const struct hf_chain *chain,
+				     uint64_t *addr, uint64_t *prev_bytes)
 {
 	uint64_t header[2], next[2], size, left;
 
 	if (*addr > chain->limit ||
 	    (left = chain->limit - *addr) < HF_CHUNK_HEADER)
-		return STEP_BAD;
+		return HF_CHAIN_BAD;
 	if (!hf_pages_peek(heap->pages, *addr, header, sizeof(header)))
-		return STEP_BAD;
+		return HF_CHAIN_BAD;
 	size = header[1] & ~(uint64_t)SIZE_FLAGS;
 	if (header[1] & IS_MMAPPED)
-		return STEP_BAD;
+		return HF_CHAIN_BAD;
 	if (*prev_bytes && !(header[1] & PREV_INUSE) &&
 	    header[0] != *prev_bytes)
-		return STEP_BAD;
+		return HF_CHAIN_BAD;
 	if (*addr == chain->top) {
 		if (size < HF_CHUNK_MIN || size % HF_CHUNK_ALIGN != 0 ||
 		    size > left)
-			return STEP_BAD;
+			return HF_CHAIN_BAD;
 		*addr += size;
-		return STEP_END;
+		return HF_CHAIN_END;
 	}
 	if (!chain->is_heap && (header[1] & NON_MAIN_ARENA))
-		return STEP_BAD;
+		return HF_CHAIN_BAD;
 	if (size % HF_CHUNK_ALIGN != 0 || size > left)
-		return STEP_BAD;
+		return HF_CHAIN_BAD;
 	if (size == 0) {
 		/* the last fencepost of a heap */
 		if (!chain->is_heap || header[1] != PREV_INUSE ||
 		    left >= HF_CHUNK_MIN)
-			return STEP_BAD;
+			return HF_CHAIN_BAD;
 		*addr = chain->limit;
-		return STEP_END;
+		return HF_CHAIN_END;
 	}
 	if (size == HF_CHUNK_HEADER) {
 		/* a fencepost: another one must follow */
 		if (left < HF_CHUNK_MIN ||
 		    !hf_pages_peek(heap->pages, *addr + size, next,
 				   sizeof(next)))
-			return STEP_BAD;
+			return HF_CHAIN_BAD;
 		if (next[1] !=
 		    (chain->is_heap ? PREV_INUSE :
 				      (HF_CHUNK_HEADER | PREV_INUSE)))
-			return STEP_BAD;
+			return HF_CHAIN_BAD;
 		do { /* a segment may end in three of them */
 			*addr += HF_CHUNK_HEADER;
 		} while (!chain->is_heap &&
@@ -74,11 +68,18 @@ static enum step chain_step(const struct hf_glibc_heap *heap,
 			 next[1] == (HF_CHUNK_HEADER | PREV_INUSE));
 		if (chain->is_heap)
 			*addr += HF_CHUNK_HEADER;
-		return STEP_END;
+		return HF_CHAIN_END;
 	}
 	*prev_bytes = size;
 	*addr += size;
-	return STEP_CHUNK;
+	return HF_CHAIN_CHUNK;
+}
+
+enum hf_chain_step hf_chain_go(const struct hf_glibc_heap *heap,
+			       const struct hf_chain *chain,
+			       struct hf_chain_at *at)
+{
+	return chain_step(heap, chain, &at->addr, &at->prev_bytes);
 }
 
 bool hf_chain_holds(const struct hf_glibc_heap *heap,
@@ -87,13 +88,13 @@ bool hf_chain_holds(const struct hf_glibc_heap *heap,
 	uint64_t prev_bytes = 0;
 
 	while (need-- > 0) {
-		enum step step;
+		enum hf_chain_step step;
 
 		if (!hf_work_step(heap->work))
 			return false;
 		step = chain_step(heap, chain, &addr, &prev_bytes);
-		if (step != STEP_CHUNK)
-			return step == STEP_END;
+		if (step != HF_CHAIN_CHUNK)
+			return step == HF_CHAIN_END;
 	}
 	return true;
 }
@@ -102,13 +103,13 @@ uint64_t hf_chain_end(const struct hf_glibc_heap *heap,
 		      const struct hf_chain *chain, uint64_t addr)
 {
 	uint64_t prev_bytes = 0;
-	enum step step;
+	enum hf_chain_step step;
 
 	/* Every step goes on by 16 bytes or more. */
 	do {
 		if (!hf_work_step(heap->work))
 			return 0;
 		step = chain_step(heap, chain, &addr, &prev_bytes);
-	} while (step == STEP_CHUNK);
-	return step == STEP_END ? addr : 0;
+	} while (step == HF_CHAIN_CHUNK);
+	return step == HF_CHAIN_END ? addr : 0;
 }

@@ -36,6 +36,23 @@ struct hf_chain {
 	bool is_heap;     /* of a thread's arena */
 };
 
+/** A chunk on the way along a chain. */
+struct hf_chain_at {
+	uint64_t addr;
+	uint64_t prev_bytes; /* size of the one before; 0 at the start */
+};
+
+enum hf_chain_step {
+	HF_CHAIN_BAD,
+	HF_CHAIN_CHUNK,
+	HF_CHAIN_END, /* at top, fenceposts, or the end of a heap */
+};
+
+/** Go from a chunk to the next. */
+enum hf_chain_step hf_chain_go(const struct hf_glibc_heap *heap,
+			       const struct hf_chain *chain,
+			       struct hf_chain_at *at);
+
 /**
  * Whether `need` valid chunks follow one another from addr, or fewer up to
  * the arena's top, to fenceposts, or to the limit of a heap.

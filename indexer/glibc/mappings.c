@@ -40,8 +40,18 @@ enum {
 	PAGE = 4096,
 };
 
+/* Where a chain that led nowhere had its first chunk in each page: a chain
+ * that comes to one of these goes the same way. Segments are looked for in
+ * ascending order, and chains only go up, so that one trail is enough. */
+struct trail {
+	HF_ARRAY(uint64_t) addrs; /* ascending, one per page */
+	uint64_t end;             /* where it led to */
+};
+
 struct scan {
 	struct hf_glibc_heap *heap;
+	struct trail dead, now; /* the one that went furthest; the new one */
+	uint64_t chain_budget;  /* chunks that may still be looked at */
 	uint64_t found_bytes;
 	uint64_t segment_bytes; /* of the main arena, in regions */
 	bool deep;              /* aligned chunks may have been moved */
@@ -107,7 +117,8 @@ static bool find_moved(struct scan *scan, uint64_t start, uint64_t stale_bytes,
 
 	if ((stale_bytes + heap->layout.mmap_tail) % PAGE != 0)
 		return false;
-	for (uint64_t at = HF_CHUNK_MIN; at < left && scan->deep_budget;
+	for (uint64_t at = HF_CHUNK_MIN; at < left && scan->deep_budget &&
+				       hf_work_step(heap->work);
 	     at = at < PAGE ? at * 2 : at + PAGE) {
 		scan->deep_budget--;
 		ret->end = mmapped_end(heap, start, at - HF_CHUNK_HEADER, limit,
@@ -168,20 +179,92 @@ static bool find_mmapped(struct scan *scan, uint64_t start, uint64_t limit,
 	return end != 0;
 }
 
-/* A segment of the main arena: from its first chunk to fenceposts or top. */
-static uint64_t find_segment(const struct hf_glibc_heap *heap, uint64_t start,
-			     uint64_t limit)
+static void scan_deinit(struct scan *scan)
 {
+	hf_array_deinit(&scan->dead.addrs);
+	hf_array_deinit(&scan->now.addrs);
+}
+
+/* The first address of a trail from addr on. */
+static size_t trail_find(const struct trail *trail, uint64_t addr)
+{
+	size_t low = 0, high = trail->addrs.num;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (trail->addrs.data[mid] < addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* Follow the chain from start until it ends, or leads nowhere, or comes to
+ * the trail of one that led nowhere. *end_ret is 0 in both of these. */
+static struct hf_error *follow_chain(struct scan *scan,
+				     const struct hf_chain *chain,
+				     uint64_t start, uint64_t *end_ret)
+{
+	struct hf_chain_at at = { .addr = start };
+	size_t next_dead = trail_find(&scan->dead, start);
+	enum hf_chain_step step = HF_CHAIN_CHUNK;
+	uint64_t page = 0;
+
+	*end_ret = 0;
+	scan->now.addrs.num = 0;
+	while (step == HF_CHAIN_CHUNK) {
+		struct hf_error *err;
+
+		while (next_dead < scan->dead.addrs.num &&
+		       scan->dead.addrs.data[next_dead] < at.addr)
+			next_dead++;
+		if (next_dead < scan->dead.addrs.num &&
+		    scan->dead.addrs.data[next_dead] == at.addr)
+			return NULL;
+		if (at.addr / PAGE != page) {
+			page = at.addr / PAGE;
+			err = hf_array_append(&scan->now.addrs, at.addr);
+			if (err)
+				return err;
+		}
+		if (scan->chain_budget == 0)
+			return NULL;
+		scan->chain_budget--;
+		err = hf_work_turn(scan->heap->work);
+		if (err)
+			return err;
+		step = hf_chain_go(scan->heap, chain, &at);
+	}
+	scan->now.end = at.addr;
+	if (step == HF_CHAIN_END && at.addr % PAGE == 0) {
+		*end_ret = at.addr;
+	} else if (scan->now.end > scan->dead.end) {
+		struct trail dead = scan->now;
+
+		scan->now = scan->dead;
+		scan->dead = dead;
+	}
+	return NULL;
+}
+
+/* A segment of the main arena: from its first chunk to fenceposts or top.
+ * @param end_ret 0: none begins at start. */
+static struct hf_error *find_segment(struct scan *scan, uint64_t start,
+				     uint64_t limit, uint64_t *end_ret)
+{
+	const struct hf_glibc_heap *heap = scan->heap;
 	const struct hf_malloc_arena *arena = &heap->arenas.data[0];
 	struct hf_chain chain = { limit, arena->top, false };
-	uint64_t header[2], end;
+	uint64_t header[2];
 
-	if (!arena->noncontiguous ||
+	*end_ret = 0;
+	if (segments_complete(scan) ||
 	    !hf_pages_peek(heap->pages, start, header, sizeof(header)) ||
 	    header[0] != 0 || (header[1] & SIZE_FLAGS) != PREV_INUSE)
-		return 0;
-	end = hf_chain_end(heap, &chain, start);
-	return end % PAGE == 0 ? end : 0;
+		return NULL;
+	return follow_chain(scan, &chain, start, end_ret);
 }
 
 /* What begins at this page, if anything. @return its end, or 0. */
@@ -190,16 +273,19 @@ static struct hf_error *look_at(struct scan *scan, uint64_t start,
 {
 	struct hf_glibc_heap *heap = scan->heap;
 	struct hf_mmapped_chunk chunk;
+	struct hf_error *err = hf_work_turn(heap->work);
 	uint64_t end;
 
 	*end_ret = 0;
+	if (err)
+		return err;
 	if (!mmaps_complete(scan) && find_mmapped(scan, start, limit, &chunk)) {
 		*end_ret = chunk.end;
 		scan->found_bytes += chunk.end - chunk.start;
 		return hf_array_append(&heap->mmapped, chunk);
 	}
-	if (!segments_complete(scan) &&
-	    (end = find_segment(heap, start, limit)) != 0) {
+	err = find_segment(scan, start, limit, &end);
+	if (!err && end) {
 		const struct hf_malloc_arena *arena = &heap->arenas.data[0];
 		struct hf_malloc_region region = {
 			.arena = 0, .start = start, .first = start, .end = end,
@@ -211,7 +297,7 @@ static struct hf_error *look_at(struct scan *scan, uint64_t start,
 		scan->segment_bytes += end - start;
 		return hf_array_append(&heap->regions, region);
 	}
-	return NULL;
+	return err;
 }
 
 /* Whatever is known already: [start, end) of the next one at or after addr. */
@@ -325,6 +411,8 @@ static struct hf_error *scan_extents(struct scan *scan,
 	size_t num_regions = heap->regions.num;
 	size_t num_mmapped = heap->mmapped.num;
 
+	scan->dead.addrs.num = 0;
+	scan->dead.end = 0;
 	for (size_t i = 0; i < heap->extents.num; i++) {
 		const struct hf_range *extent = &heap->extents.data[i];
 		uint64_t addr = extent->start;
@@ -354,14 +442,30 @@ static struct hf_error *scan_extents(struct scan *scan,
 	return NULL;
 }
 
+/* How many chunks fit into all of the memory that is there, and as many more
+ * for chains that led nowhere. */
+static uint64_t chunks_at_most(const struct hf_glibc_heap *heap)
+{
+	size_t num;
+	const struct hf_range *resident = hf_image_resident(heap->image, &num);
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < num; i++)
+		bytes += resident[i].end - resident[i].start;
+	return 2 * (bytes / HF_CHUNK_MIN) + PAGE;
+}
+
 struct hf_error *hf_mappings_scan(struct hf_glibc_heap *heap)
 {
-	struct scan scan = { .heap = heap, .deep_budget = DEEP_BUDGET };
+	__attribute__((cleanup(scan_deinit))) struct scan scan = {
+		.heap = heap, .deep_budget = DEEP_BUDGET,
+	};
 	const struct hf_malloc_parameters *parameters = &heap->parameters;
 	struct hf_error *err = NULL;
 
 	if (heap->arenas.num == 0)
 		return NULL;
+	scan.chain_budget = chunks_at_most(heap);
 	for (size_t i = 0; i < heap->regions.num; i++) {
 		if (heap->regions.data[i].arena == 0 &&
 		    !heap->regions.data[i].open_end)
@@ -379,6 +483,8 @@ struct hf_error *hf_mappings_scan(struct hf_glibc_heap *heap)
 		scan.deep = true;
 		err = scan_extents(&scan, scan_pages);
 	}
+	if (!err)
+		err = hf_work_check(heap->work);
 	if (err)
 		return err;
 	if (parameters->addr && !mmaps_complete(&scan))

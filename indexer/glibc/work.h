@@ -26,7 +26,8 @@ bool hf_work_poll(struct hf_work *work);
 /** Count one turn of a loop. @return false: give up. */
 static inline bool hf_work_step(struct hf_work *work)
 {
-	return ++work->num % HF_WORK_POLL != 0 || hf_work_poll(work);
+	return !work->stopped &&
+	       (++work->num % HF_WORK_POLL != 0 || hf_work_poll(work));
 }
 
 /** @return NULL, or INTERRUPTED if a loop gave up. */

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct heap {
 	uint64_t base;
 	uint8_t *bytes;
 	size_t used, size;
+	bool no_mp;
 };
 
 static void heap_init(struct heap *heap, uint64_t base, size_t size)
@@ -102,7 +104,31 @@ struct cost {
 	struct hf_error *err;
 };
 
-static struct cost walk(struct heap *heap, const struct hf_progress *progress)
+/* Asks to stop when it was asked so many times. */
+struct asker {
+	struct hf_progress progress;
+	volatile sig_atomic_t wants_to_stop;
+	const void *reader;
+	uint64_t patience, num_asked;
+	uint64_t turns_then;
+};
+
+static void user_is_asked(void *arg, const char *phase, uint64_t done,
+			  uint64_t total)
+{
+	struct asker *user = arg;
+
+	(void)phase;
+	(void)done;
+	(void)total;
+	if (++user->num_asked < user->patience)
+		return;
+	assert_int_equal(user->num_asked, user->patience);
+	user->wants_to_stop = 1;
+	user->turns_then = hf_glibc_work(user->reader);
+}
+
+static struct cost walk(struct heap *heap, struct asker *user)
 {
 	HF_AUTO(hf_anomalies) struct hf_anomalies *anomalies = NULL;
 	struct block_sink sink;
@@ -111,10 +137,18 @@ static struct cost walk(struct heap *heap, const struct hf_progress *progress)
 
 	assert_hf_ok(hf_anomalies_create(&anomalies));
 	assert_hf_ok(hf_glibc_open_at(fake_image_freeze(heap->image), anomalies,
-				      heap->layout, LIBC, LIBC + MP_OFFSET,
+				      heap->layout, LIBC,
+				      heap->no_mp ? 0 : LIBC + MP_OFFSET,
 				      &reader));
 	block_sink_init(&sink, anomalies);
-	sink.sink.progress = progress;
+	if (user) {
+		user->progress = (struct hf_progress){
+			.show = user_is_asked, .arg = user,
+			.cancelled = &user->wants_to_stop,
+		};
+		user->reader = reader;
+		sink.sink.progress = &user->progress;
+	}
 	cost.err = hf_glibc_reader.walk(reader, &sink.sink);
 	cost.turns = hf_glibc_work(reader);
 	cost.reads = fake_image_num_reads(heap->image);
@@ -131,7 +165,7 @@ static struct cost walk(struct heap *heap, const struct hf_progress *progress)
 
 /* Blocks that look like a tcache, all with the same long list. */
 static struct cost cost_of_lists(uint64_t num_tcaches, uint64_t num_chunks,
-				 uint16_t count)
+				 uint16_t count, struct asker *user)
 {
 	uint64_t first = BRK + 16;
 	struct heap heap;
@@ -151,8 +185,7 @@ static struct cost cost_of_lists(uint64_t num_tcaches, uint64_t num_chunks,
 		put(&heap, mem + heap.layout->tcache_entries, first);
 	}
 	finish(&heap, 0, 0);
-	cost = walk(&heap, NULL);
-	assert_hf_ok(cost.err);
+	cost = walk(&heap, user);
 	heap_deinit(&heap);
 	return cost;
 }
@@ -163,11 +196,14 @@ static void four_times_the_lists_cost_four_times_as_much(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < 2; i++) {
-		struct cost one = cost_of_lists(50, 5000, counts[i]);
-		struct cost four = cost_of_lists(200, 20000, counts[i]);
+		struct cost one = cost_of_lists(50, 5000, counts[i], NULL);
+		struct cost four = cost_of_lists(200, 20000, counts[i],
+						 NULL);
 
 		print_message("%" PRIu64 " turns, then %" PRIu64 "\n",
 			      one.turns, four.turns);
+		assert_hf_ok(one.err);
+		assert_hf_ok(four.err);
 		assert_true(one.turns > 5000);
 		assert_true(four.turns < 5 * one.turns);
 		/* Each list that ends early or is not what it counts. */
@@ -177,7 +213,8 @@ static void four_times_the_lists_cost_four_times_as_much(void **state)
 	}
 }
 
-static struct cost cost_of_threads(size_t num_threads, size_t num_words)
+static struct cost cost_of_threads(size_t num_threads, size_t num_words,
+				   struct asker *user)
 {
 	struct heap heap;
 	struct cost cost;
@@ -194,8 +231,7 @@ static struct cost cost_of_threads(size_t num_threads, size_t num_words)
 					    add(&heap, TCACHE_CHUNK));
 	}
 	finish(&heap, 0, 0);
-	cost = walk(&heap, NULL);
-	assert_hf_ok(cost.err);
+	cost = walk(&heap, user);
 	heap_deinit(&heap);
 	return cost;
 }
@@ -204,12 +240,14 @@ static struct cost cost_of_threads(size_t num_threads, size_t num_words)
  * nothing in them. */
 static void four_times_the_threads_cost_four_times_as_much(void **state)
 {
-	struct cost one = cost_of_threads(4, 100);
-	struct cost four = cost_of_threads(16, 100);
+	struct cost one = cost_of_threads(4, 100, NULL);
+	struct cost four = cost_of_threads(16, 100, NULL);
 
 	(void)state;
 	print_message("%" PRIu64 " turns, then %" PRIu64 "\n", one.turns,
 		      four.turns);
+	assert_hf_ok(one.err);
+	assert_hf_ok(four.err);
 	assert_true(one.turns > 400);
 	assert_true(four.turns < 5 * one.turns);
 	/* One distance is chosen, which holds for every thread. */
@@ -218,12 +256,108 @@ static void four_times_the_threads_cost_four_times_as_much(void **state)
 	assert_int_equal(four.anomalies, 0);
 }
 
+enum { NONCONTIGUOUS = 2, BLOCK = 128 };
+
+/* A main arena without brk, and memory where a run of chunks could begin at
+ * every page, but all of them lead to something that is none. */
+static struct cost cost_of_segments(size_t num_pages, struct asker *user)
+{
+	struct heap heap;
+	struct cost cost;
+
+	heap_init(&heap, MMAP, num_pages * PAGE);
+	for (size_t i = 0; i < num_pages * PAGE / BLOCK; i++)
+		add(&heap, BLOCK);
+	fake_image_add_anon(heap.image, TLS, TLS + PAGE);
+	fake_image_poke_u64(heap.image, TLS + 8, PAGE | IN_USE);
+	finish(&heap, NONCONTIGUOUS, TLS);
+	cost = walk(&heap, user);
+	heap_deinit(&heap);
+	return cost;
+}
+
+static void four_times_the_pages_cost_four_times_as_much(void **state)
+{
+	struct cost one = cost_of_segments(64, NULL);
+	struct cost four = cost_of_segments(256, NULL);
+
+	(void)state;
+	assert_hf_ok(one.err);
+	assert_hf_ok(four.err);
+	print_message("%" PRIu64 " turns, then %" PRIu64 "\n", one.turns,
+		      four.turns);
+	assert_true(one.turns > 64 * PAGE / BLOCK);
+	assert_true(four.turns < 5 * one.turns);
+}
+
+/* Nothing says how many mapped chunks there are: every page is looked at. */
+static void pages_in_a_row_are_read_together(void **state)
+{
+	enum { NUM_PAGES = 2000 };
+	struct heap heap;
+	struct cost cost;
+
+	(void)state;
+	heap_init(&heap, BRK, PAGE);
+	heap.no_mp = true;
+	add(&heap, 32);
+	finish(&heap, 0, 0);
+	fake_image_add_anon(heap.image, MMAP, MMAP + NUM_PAGES * PAGE);
+	fake_image_touch(heap.image, MMAP, MMAP + NUM_PAGES * PAGE);
+	cost = walk(&heap, NULL);
+	heap_deinit(&heap);
+	assert_hf_ok(cost.err);
+	print_message("%" PRIu64 " reads\n", cost.reads);
+	assert_true(cost.turns > NUM_PAGES);
+	assert_true(cost.reads < NUM_PAGES / 20);
+}
+
+static struct cost one_of_three(int which, struct asker *user)
+{
+	switch (which) {
+	case 0:
+		return cost_of_lists(200, 20000, 65535, user);
+	case 1:
+		return cost_of_threads(16, 100, user);
+	default:
+		return cost_of_segments(256, user);
+	}
+}
+
+/* Wherever the walk is when the user wants it to stop. */
+static void every_loop_stops_when_the_user_wants(void **state)
+{
+	(void)state;
+	for (int which = 0; which < 3; which++) {
+		struct asker user = { .patience = UINT64_MAX };
+		struct cost all = one_of_three(which, &user), some;
+		uint64_t num = user.num_asked;
+
+		assert_hf_ok(all.err);
+		print_message("asked %" PRIu64 " times in %" PRIu64
+			      " turns\n", num, all.turns);
+		assert_true(num >= all.turns / HF_WORK_POLL);
+		for (uint64_t i = 1; i < num; i++) {
+			user = (struct asker){ .patience = i };
+			some = one_of_three(which, &user);
+			assert_non_null(some.err);
+			assert_int_equal(some.err->code, HF_ERROR_INTERRUPTED);
+			hf_error_destroy(some.err);
+			assert_true(some.turns - user.turns_then <=
+				    HF_WORK_POLL);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(four_times_the_lists_cost_four_times_as_much),
 		cmocka_unit_test(
 			four_times_the_threads_cost_four_times_as_much),
+		cmocka_unit_test(four_times_the_pages_cost_four_times_as_much),
+		cmocka_unit_test(pages_in_a_row_are_read_together),
+		cmocka_unit_test(every_loop_stops_when_the_user_wants),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
