@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	if (err)
 		return fail(err);
 	start = hf_now_ns();
-	err = hf_glibc_reader.open(image, anomalies, &reader);
+	err = hf_glibc_reader.open(image, anomalies, NULL, &reader);
 	if (err)
 		return fail(err);
 	opened = hf_now_ns();

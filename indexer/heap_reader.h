@@ -88,9 +88,11 @@ struct hf_heap_sink {
 struct hf_heap_reader_ops {
 	const char *name;
 	/** @return NULL, or NOT_FOUND when the image has no such heap;
-	 * UNSUPPORTED when it has one of an unknown version. */
+	 * UNSUPPORTED when it has one of an unknown version; INTERRUPTED. */
 	struct hf_error *(*open)(const struct hf_image *image,
-				 struct hf_anomalies *anomalies, void **ret);
+				 struct hf_anomalies *anomalies,
+				 const struct hf_progress *progress,
+				 void **ret);
 	void (*info)(const void *reader, struct hf_reader_info *ret);
 	/**
 	 * Report every block: live, cached, free and internal. Damage is

@@ -52,7 +52,8 @@ static struct hf_error *run_reader(struct hf_index_model *model,
 	struct hf_error *err;
 	void *reader;
 
-	err = ops->open(model->image, model->anomalies, &reader);
+	err = ops->open(model->image, model->anomalies, model->progress,
+			&reader);
 	if (err && err->code == HF_ERROR_NOT_FOUND) {
 		hf_error_ignore(err);
 		return NULL;

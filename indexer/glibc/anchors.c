@@ -154,7 +154,8 @@ static bool is_arena(const struct hf_image *image,
 
 static void find_arena(const struct hf_image *image, struct hf_pages *pages,
 		       const struct hf_malloc_layout *layout,
-		       const data_array *array, struct hf_anchors *ret)
+		       const data_array *array, struct hf_work *work,
+		       struct hf_anchors *ret)
 {
 	uint32_t best = MIN_GOOD_BINS - 1;
 
@@ -164,7 +165,8 @@ static void find_arena(const struct hf_image *image, struct hf_pages *pages,
 		size_t last_bin = layout->bins / 8 +
 				  2 * (HF_MALLOC_NUM_BINS - 2);
 
-		for (size_t w = 0; w + state_words <= data->num_words; w++) {
+		for (size_t w = 0; w + state_words <= data->num_words &&
+				   hf_work_step(work); w++) {
 			const uint64_t *state = data->words + w;
 			uint64_t addr = data->addr + 8 * w;
 			uint32_t empty, good;
@@ -239,7 +241,8 @@ enum { MP_MIN_SCORE = 5 };
 
 static void find_mp(const struct hf_image *image,
 		    const struct hf_malloc_layout *layout,
-		    const data_array *array, struct hf_anchors *ret)
+		    const data_array *array, struct hf_work *work,
+		    struct hf_anchors *ret)
 {
 	int best = MP_MIN_SCORE - 1;
 
@@ -247,7 +250,8 @@ static void find_mp(const struct hf_image *image,
 		const struct data *data = &array->data[i];
 		size_t par_words = layout->par_bytes / 8;
 
-		for (size_t w = 0; w + par_words <= data->num_words; w++) {
+		for (size_t w = 0; w + par_words <= data->num_words &&
+				   hf_work_step(work); w++) {
 			int score = mp_score(image, layout, data->words + w);
 
 			if (score > best) {
@@ -297,7 +301,7 @@ static struct hf_error *find_by_symbols(const struct hf_image *image,
 /* Fields that other layouts have at other places. */
 static bool is_consistent(struct hf_pages *pages,
 			  const struct hf_malloc_layout *layout,
-			  uint64_t main_arena)
+			  uint64_t main_arena, struct hf_work *work)
 {
 	enum { MAX_ARENAS = 1 << 16 };
 	uint64_t addr = main_arena, top = 0, system_mem = 0;
@@ -309,7 +313,7 @@ static bool is_consistent(struct hf_pages *pages,
 	if (top - main_arena < layout->state_bytes ? system_mem != 0 :
 	    system_mem < 4096 || system_mem >> 47 != 0)
 		return false;
-	for (uint32_t i = 0; i < MAX_ARENAS; i++) {
+	for (uint32_t i = 0; i < MAX_ARENAS && hf_work_step(work); i++) {
 		if (!hf_pages_peek_u64(pages, addr + layout->next, &addr))
 			return false;
 		if (addr == main_arena)
@@ -335,7 +339,8 @@ static bool has_tcache(struct hf_pages *pages,
 struct hf_error *hf_anchors_find(const struct hf_image *image,
 				 const struct hf_module *module,
 				 const struct hf_malloc_layout *layout,
-				 bool use_symbols, struct hf_anchors *ret)
+				 bool use_symbols, struct hf_work *work,
+				 struct hf_anchors *ret)
 {
 	__attribute__((cleanup(data_array_deinit))) data_array array = { 0 };
 	HF_AUTO(hf_pages) struct hf_pages *pages = NULL;
@@ -355,15 +360,21 @@ struct hf_error *hf_anchors_find(const struct hf_image *image,
 		if (err)
 			return err;
 		if (!anchors.main_arena)
-			find_arena(image, pages, layout, &array, &anchors);
+			find_arena(image, pages, layout, &array, work,
+				   &anchors);
 		if (!anchors.mp)
-			find_mp(image, layout, &array, &anchors);
+			find_mp(image, layout, &array, work, &anchors);
 	}
+	err = hf_work_check(work);
+	if (err)
+		return err;
 	if (!anchors.main_arena)
 		return &hf_not_found;
 	anchors.is_consistent = is_consistent(pages, layout,
-					      anchors.main_arena);
+					      anchors.main_arena, work);
 	anchors.has_tcache = has_tcache(pages, layout, anchors.mp);
-	*ret = anchors;
-	return NULL;
+	err = hf_work_check(work);
+	if (!err)
+		*ret = anchors;
+	return err;
 }

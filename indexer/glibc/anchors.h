@@ -4,6 +4,7 @@
 #define HF_INDEXER_GLIBC_ANCHORS_H
 
 #include "indexer/glibc/malloc_layout.h"
+#include "indexer/glibc/work.h"
 
 struct hf_anchors {
 	uint64_t main_arena;
@@ -22,12 +23,14 @@ struct hf_anchors {
  * Find them by symbols, else by what they look like.
  *
  * @param use_symbols false: look at the structure only.
- * @return NULL, or NOT_FOUND: no arena of this layout in the module.
+ * @return NULL, NOT_FOUND: no arena of this layout in the module, or
+ * INTERRUPTED.
  */
 struct hf_error *hf_anchors_find(const struct hf_image *image,
 				 const struct hf_module *module,
 				 const struct hf_malloc_layout *layout,
-				 bool use_symbols, struct hf_anchors *ret)
+				 bool use_symbols, struct hf_work *work,
+				 struct hf_anchors *ret)
 	HF_MUST_CHECK;
 
 #endif

@@ -25,7 +25,6 @@
 
 enum {
 	MAX_ARENAS = 1 << 16,
-	MAX_HEAPS = 1 << 17,  /* of one arena: 8 TiB */
 	PAGE = 4096,
 	NONCONTIGUOUS_BIT = 2,
 };
@@ -172,8 +171,10 @@ struct hf_error *hf_arenas_read(struct hf_glibc_heap *heap)
 	do {
 		struct hf_malloc_arena arena;
 		uint64_t next, ar_ptr;
-		struct hf_error *err;
+		struct hf_error *err = hf_work_turn(heap->work);
 
+		if (err)
+			return err;
 		if (!read_arena(heap, addr, &arena, &next)) {
 			if (addr == heap->main_arena)
 				return hf_error_fault(addr);
@@ -249,7 +250,7 @@ static uint64_t find_newest_heap(const struct hf_glibc_heap *heap,
 }
 
 static struct hf_error *find_heaps(struct hf_glibc_heap *heap,
-				   uint32_t arena_id)
+				   uint32_t arena_id, size_t max_heaps)
 {
 	const struct hf_malloc_arena *arena = &heap->arenas.data[arena_id];
 	const struct hf_malloc_layout *layout = &heap->layout;
@@ -265,13 +266,22 @@ static struct hf_error *find_heaps(struct hf_glibc_heap *heap,
 			       arena->top);
 		addr = oldest;
 	}
-	for (uint32_t i = 0; i < MAX_HEAPS && addr; i++) {
+	for (uint32_t i = 0; addr; i++) {
 		const struct hf_range *extent = hf_extent_at(heap, addr);
 		struct hf_malloc_region region = {
 			.arena = arena_id, .is_heap = true, .start = addr,
 		};
 		uint64_t prev, size;
 
+		err = hf_work_turn(heap->work);
+		if (err)
+			return err;
+		if (heap->regions.num >= max_heaps) {
+			hf_anomaly_add(heap->anomalies, HF_GLIBC_READER,
+				       "heap_info", addr,
+				       "more heaps than pages: a loop");
+			break;
+		}
 		if (!extent || addr % PAGE != 0 ||
 		    !read_heap_info(heap, addr, arena->addr, &prev, &size) ||
 		    size < PAGE || size % PAGE != 0) {
@@ -412,10 +422,15 @@ static struct hf_error *find_main_region(struct hf_glibc_heap *heap)
 struct hf_error *hf_regions_find(struct hf_glibc_heap *heap)
 {
 	struct hf_error *err = find_main_region(heap);
+	size_t num, max_heaps = 1; /* the main one */
+	const struct hf_range *resident = hf_image_resident(heap->image, &num);
 
+	/* Each has its heap_info in a page that is there. */
+	for (size_t i = 0; i < num; i++)
+		max_heaps += (resident[i].end - resident[i].start) / PAGE;
 	for (size_t i = 1; i < heap->arenas.num && !err; i++)
-		err = find_heaps(heap, i);
-	return err;
+		err = find_heaps(heap, i, max_heaps);
+	return err ? err : hf_work_check(heap->work);
 }
 
 static int compare_regions(const void *a, const void *b)

@@ -96,7 +96,8 @@ static struct hf_error *try_version(struct hf_glibc *glibc,
 		hf_error_ignore(err);
 	}
 	err = hf_anchors_find(glibc->image, module, &ret->libc.layout,
-			      !options->no_symbols, &ret->libc.anchors);
+			      !options->no_symbols, &glibc->work,
+			      &ret->libc.anchors);
 	if (err && err->code == HF_ERROR_NOT_FOUND && !ret->exact &&
 	    !ret->by_dwarf) {
 		hf_error_ignore(err);
@@ -111,19 +112,40 @@ static struct hf_error *try_version(struct hf_glibc *glibc,
 	return err;
 }
 
+/* The version, or those that have this layout and these messages. */
+static void set_version(struct hf_reader_info *info, const struct found *found,
+			const struct hf_malloc_versions *versions)
+{
+	const struct hf_malloc_layout *row =
+		hf_malloc_layout_find(found->version, NULL);
+	uint32_t first = found->version, last = found->version;
+
+	if (versions->text[0] && found->version == versions->version[0]) {
+		snprintf(info->version, sizeof(info->version), "%s",
+			 versions->text);
+		return;
+	}
+	while (first > versions->since &&
+	       hf_malloc_layout_find(first - 1, NULL) == row)
+		first--;
+	while (last + 1 < versions->until &&
+	       hf_malloc_layout_find(last + 1, NULL) == row)
+		last++;
+	if (first == last)
+		snprintf(info->version, sizeof(info->version), "%u.%u",
+			 first / 100, first % 100);
+	else
+		snprintf(info->version, sizeof(info->version), "%u.%u-%u.%u",
+			 first / 100, first % 100, last / 100, last % 100);
+}
+
 static void set_info(struct hf_reader_info *info, const struct found *found,
-		     const char *version_text)
+		     const struct hf_malloc_versions *versions)
 {
 	const struct hf_anchors *anchors = &found->libc.anchors;
 	bool known = found->exact || found->by_dwarf;
 
-	if (version_text[0])
-		snprintf(info->version, sizeof(info->version), "%s",
-			 version_text);
-	else
-		snprintf(info->version, sizeof(info->version),
-			 "like %u.%u", found->version / 100,
-			 found->version % 100);
+	set_version(info, found, versions);
 	snprintf(info->how, sizeof(info->how),
 		 "layout from %s, main_arena by %s, mp_ %s",
 		 found->by_dwarf ? "debug information" :
@@ -134,8 +156,9 @@ static void set_info(struct hf_reader_info *info, const struct found *found,
 		 anchors->mp_by_symbol ? "by symbol" : "by structure");
 	info->confidence = !known || !anchors->is_consistent ?
 				   HF_CONFIDENCE_LOW :
-			   anchors->mp ? HF_CONFIDENCE_HIGH :
-					 HF_CONFIDENCE_MEDIUM;
+			   anchors->mp && versions->is_named ?
+				   HF_CONFIDENCE_HIGH :
+				   HF_CONFIDENCE_MEDIUM;
 }
 
 /* One module that may have a glibc in it.
@@ -150,7 +173,8 @@ static struct hf_error *open_libc(struct hf_glibc *glibc,
 	struct hf_error *err, *first_err = NULL;
 
 	err = hf_malloc_versions_find(glibc->image, module,
-				      options->no_version, &versions);
+				      options->no_version, &glibc->work,
+				      &versions);
 	if (err)
 		return err;
 	/* Mostly there is one. Else the one whose fields make most sense. */
@@ -186,7 +210,7 @@ static struct hf_error *open_libc(struct hf_glibc *glibc,
 	if (best.libc.anchors.empty_bins == 0)
 		return &hf_not_found; /* a symbol, but never initialised */
 	if (glibc->num_libcs == 0)
-		set_info(&glibc->info, &best, versions.text);
+		set_info(&glibc->info, &best, &versions);
 	glibc->libcs[glibc->num_libcs++] = best.libc;
 	return NULL;
 }
@@ -207,6 +231,9 @@ struct hf_error *hf_glibc_open(const struct hf_image *image,
 	glibc->image = image;
 	glibc->anomalies = anomalies;
 	glibc->info.name = HF_GLIBC_READER;
+	glibc->work = (struct hf_work){
+		.progress = options->progress, .phase = "heap",
+	};
 	for (size_t i = 0; i < num; i++)
 		has_libc |= is_libc_name(&modules[i]);
 	for (size_t i = 0; i < num && glibc->num_libcs < MAX_LIBCS; i++) {
@@ -226,6 +253,10 @@ struct hf_error *hf_glibc_open(const struct hf_image *image,
 	}
 	if (glibc->num_libcs == 0)
 		return unsupported ? unsupported : &hf_not_found;
+	/* Some of the program's blocks are in one that was not opened. */
+	if (unsupported)
+		hf_anomaly_add(anomalies, HF_GLIBC_READER, "unsupported libc",
+			       0, "%s", unsupported->message);
 	hf_error_destroy(unsupported);
 	*ret = HF_TAKE(glibc);
 	return NULL;
@@ -257,11 +288,13 @@ struct hf_error *hf_glibc_open_at(const struct hf_image *image,
 }
 
 static struct hf_error *glibc_open(const struct hf_image *image,
-				   struct hf_anomalies *anomalies, void **ret)
+				   struct hf_anomalies *anomalies,
+				   const struct hf_progress *progress,
+				   void **ret)
 {
-	static const struct hf_glibc_options all = { 0 };
+	const struct hf_glibc_options options = { .progress = progress };
 
-	return hf_glibc_open(image, anomalies, &all, ret);
+	return hf_glibc_open(image, anomalies, &options, ret);
 }
 
 uint64_t hf_glibc_work(const void *reader)

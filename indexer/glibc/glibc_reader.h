@@ -24,6 +24,7 @@ struct hf_glibc_options {
 	bool no_symbols;  /* find main_arena and mp_ by their structure */
 	bool no_dwarf;    /* use the table of layouts */
 	bool no_version;  /* find out which layout it is by its structure */
+	const struct hf_progress *progress; /* borrowed; may be NULL */
 };
 
 /** As hf_glibc_reader.open, with options. */

@@ -94,7 +94,11 @@ struct hf_malloc_versions {
 	uint32_t version[16];   /* 236 for 2.36 */
 	size_t num;
 	char text[16];          /* "2.36"; empty if nothing says it */
+	bool is_named;          /* by libc's own text: certain */
+	uint32_t since, until;  /* else: one of these, [since, until) */
 };
+
+struct hf_work;
 
 /**
  * Look for glibc in the read-only segments of a module: for its own text, "GNU
@@ -103,11 +107,12 @@ struct hf_malloc_versions {
  * development version X.YY.9000 counts as the next one.
  *
  * @param no_texts act as if the module did not name the version.
- * @return NULL, or NOT_FOUND: no glibc malloc in there.
+ * @param work counts the pieces looked at.
+ * @return NULL, NOT_FOUND: no glibc malloc in there, or INTERRUPTED.
  */
 struct hf_error *hf_malloc_versions_find(const struct hf_image *image,
 					 const struct hf_module *module,
-					 bool no_texts,
+					 bool no_texts, struct hf_work *work,
 					 struct hf_malloc_versions *ret)
 	HF_MUST_CHECK;
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "indexer/glibc/work.h"
+
 /* libc.so.6 introduces itself. A static program has only what it needs; that
  * is malloc's messages, and often the bare number, "2.36", between two NULs.
  * Which messages a version has was read from malloc/malloc.c of each release
@@ -118,7 +120,7 @@ static void look_for_messages(const char *piece, size_t len,
 static void look_at_segment(const struct hf_image *image,
 			    const struct hf_segment *segment, char *piece,
 			    bool no_texts, size_t *searched,
-			    struct search *search)
+			    struct hf_work *work, struct search *search)
 {
 	uint64_t addr = segment->start;
 
@@ -128,6 +130,9 @@ static void look_at_segment(const struct hf_image *image,
 
 		if (segment->end - addr < want)
 			want = segment->end - addr;
+		work->num++; /* a fraction of a millisecond each */
+		if (!hf_work_poll(work))
+			return;
 		got = hf_image_read_some(image, addr, piece, want);
 		piece[got] = '\0';
 		look_for_name(piece, got, search);
@@ -162,6 +167,8 @@ static void choose_by_messages(const struct search *search, bool no_texts,
 			since = messages[i].until;
 		}
 	}
+	ret->since = since;
+	ret->until = until;
 	for (size_t i = 0; i < search->num_numbers && !no_texts; i++) {
 		if (search->numbers[i] < since || search->numbers[i] >= until)
 			continue;
@@ -180,11 +187,12 @@ static void choose_by_messages(const struct search *search, bool no_texts,
 
 struct hf_error *hf_malloc_versions_find(const struct hf_image *image,
 					 const struct hf_module *module,
-					 bool no_texts,
+					 bool no_texts, struct hf_work *work,
 					 struct hf_malloc_versions *ret)
 {
 	HF_AUTO_FREE char *piece = malloc(SEARCH_PIECE + 1);
 	struct search search = { 0 };
+	struct hf_error *err;
 	size_t num, searched = 0;
 	const struct hf_segment *segments = hf_image_segments(image, &num);
 	const struct hf_module *modules = hf_image_modules(image,
@@ -201,12 +209,18 @@ struct hf_error *hf_malloc_versions_find(const struct hf_image *image,
 		    (segment->prot & PROT_WRITE))
 			continue;
 		look_at_segment(image, segment, piece, no_texts, &searched,
-				&search);
+				work, &search);
 	}
+	err = hf_work_check(work);
+	if (err)
+		return err;
 	memset(ret, 0, sizeof(*ret));
 	if (search.named && !no_texts) {
 		ret->version[0] = search.named;
 		ret->num = 1;
+		ret->is_named = true;
+		ret->since = search.named;
+		ret->until = search.named + 1;
 		memcpy(ret->text, search.text, sizeof(ret->text));
 		return NULL;
 	}

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <gnu/libc-version.h>
 
 #include "indexer/glibc/glibc_reader.h"
 #include "tests/support/block_sink.h"
@@ -105,6 +106,26 @@ static void compare(const struct malloc_victim *victim,
 	count_areas(sink, ret);
 }
 
+/* "2.36", or a range that it is in; a range only where nothing names it. */
+static void check_version(const struct hf_reader_info *info, bool is_static,
+			  bool no_version)
+{
+	unsigned int own, first, last;
+	int num = sscanf(info->version, "2.%u-2.%u", &first, &last);
+
+	assert_int_equal(sscanf(gnu_get_libc_version(), "2.%u", &own), 1);
+	assert_true(num >= 1);
+	if (num == 1)
+		last = first;
+	assert_in_range(own, first, last);
+	if (!is_static && !no_version) {
+		assert_int_equal(num, 1);
+		assert_int_equal(info->confidence, HF_CONFIDENCE_HIGH);
+	} else {
+		assert_int_equal(info->confidence, HF_CONFIDENCE_MEDIUM);
+	}
+}
+
 static void check_scenario(const struct scenario *scenario)
 {
 	const char *argv[] = { scenario->program ? scenario->program :
@@ -131,16 +152,19 @@ static void check_scenario(const struct scenario *scenario)
 	assert_hf_ok(hf_glibc_open(malloc_victim_image(victim), anomalies,
 				   &scenario->options, &reader));
 	hf_glibc_reader.info(reader, &info);
+	check_version(&info, scenario->program != NULL,
+		      scenario->options.no_version);
 	block_sink_init(&sink, anomalies);
 	assert_hf_ok(hf_glibc_reader.walk(reader, &sink.sink));
 	block_sink_finish(&sink);
 	compare(victim, &sink, scenario->name, &counts);
 	print_message("%s: %zu live, %zu internal, %zu cached, %zu free in %zu "
-		      "areas; %zu missing, %zu extra, %zu of wrong size (%s)\n",
+		      "areas; %zu missing, %zu extra, %zu of wrong size (%s, "
+		      "%s)\n",
 		      scenario->name, counts.live, counts.internal,
 		      counts.cached, counts.free, sink.areas.num,
 		      counts.missing, counts.extra, counts.wrong_size,
-		      info.how);
+		      info.version, info.how);
 	anomaly = hf_anomalies_all(anomalies, &num);
 	for (size_t i = 0; i < num; i++)
 		print_message("%s: anomaly '%s' x %" PRIu64 " at 0x%" PRIx64
@@ -337,7 +361,7 @@ static void threads_stopped_inside_of_malloc_cost_a_block_each(void **state)
 		assert_non_null(victim);
 		assert_hf_ok(hf_anomalies_create(&anomalies));
 		assert_hf_ok(hf_glibc_reader.open(malloc_victim_image(victim),
-						  anomalies, &reader));
+						  anomalies, NULL, &reader));
 		block_sink_init(&sink, anomalies);
 		assert_hf_ok(hf_glibc_reader.walk(reader, &sink.sink));
 		block_sink_finish(&sink);
@@ -379,7 +403,7 @@ static void another_allocator_gets_no_invented_blocks(void **state)
 	assert_non_null(victim);
 	assert_hf_ok(hf_anomalies_create(&anomalies));
 	err = hf_glibc_reader.open(malloc_victim_image(victim), anomalies,
-				   &reader);
+				   NULL, &reader);
 	if (err) {
 		assert_int_equal(err->code, HF_ERROR_NOT_FOUND);
 		hf_error_destroy(err);

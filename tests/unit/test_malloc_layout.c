@@ -14,6 +14,7 @@
 
 #include "coredump/process_image.h"
 #include "indexer/glibc/malloc_layout.h"
+#include "indexer/glibc/work.h"
 #include "tests/support/test_main.h"
 
 static const struct hf_module *find_libc(const struct hf_image *image)
@@ -41,19 +42,20 @@ static void version_is_found_in_this_process(void **state)
 {
 	HF_AUTO(hf_image) struct hf_image *image = NULL;
 	struct hf_malloc_versions versions;
+	struct hf_work work = { 0 };
 	bool has_own = false;
 
 	(void)state;
 	assert_hf_ok(hf_process_image_open(getpid(), NULL, 0, &image));
 	assert_non_null(find_libc(image));
 	assert_hf_ok(hf_malloc_versions_find(image, find_libc(image), false,
-					     &versions));
+					     &work, &versions));
 	assert_int_equal(versions.num, 1);
 	assert_int_equal(versions.version[0], own_version());
 	assert_string_equal(versions.text, gnu_get_libc_version());
 	/* Without the texts: one of those with the same messages. */
 	assert_hf_ok(hf_malloc_versions_find(image, find_libc(image), true,
-					     &versions));
+					     &work, &versions));
 	assert_true(versions.num > 0 && versions.num < 6);
 	assert_string_equal(versions.text, "");
 	for (size_t i = 0; i < versions.num; i++)
