@@ -32,7 +32,7 @@ static struct hf_error *attempts(const struct hf_capture_options *options,
 	for (uint32_t i = 1;; i++) {
 		bool retry;
 		struct hf_error *err = hf_tracer_create(target, options, hooks,
-							&retry, ret);
+							i, &retry, ret);
 
 		*num_attempts_ret = i;
 		if (!err || !retry || i >= options->attempts ||

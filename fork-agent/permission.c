@@ -83,6 +83,47 @@ static struct hf_error *explain_yama(struct hf_error *err, int scope,
 	return NULL;
 }
 
+/* What a security module calls a process, without its end; "" if none does. */
+static void read_label(const char *who, char *ret, size_t size)
+{
+	HF_AUTO_FREE char *text = NULL;
+	char path[64];
+	struct hf_error *err;
+
+	snprintf(path, sizeof(path), "/proc/%s/attr/current", who);
+	err = hf_read_file(path, &text, NULL);
+	snprintf(ret, size, "%.*s", err ? 0 : (int)strcspn(text, "\n"),
+		 err ? "" : text);
+	hf_error_ignore(err);
+}
+
+/* The end of the list: nothing else is left that we could look at. */
+static struct hf_error *explain_module(struct hf_error *err, pid_t pid)
+{
+	char who[16], own[64], target[64];
+
+	snprintf(who, sizeof(who), "%d", pid);
+	read_label("self", own, sizeof(own));
+	read_label(who, target, sizeof(target));
+	if (own[0] || target[0])
+		err = hf_error_cause(
+			err, "we have CAP_SYS_PTRACE, nobody else traces it, "
+			"and neither Yama nor a seccomp filter is in the way: "
+			"probably a security module (SELinux, AppArmor) "
+			"forbids '%s' to trace '%s'", own[0] ? own : "?",
+			target[0] ? target : "?");
+	else
+		err = hf_error_cause(
+			err, "we have CAP_SYS_PTRACE, nobody else traces it, "
+			"and neither Yama nor a seccomp filter is in the way: "
+			"probably a security module (SELinux, AppArmor, "
+			"lockdown) forbids it");
+	return hf_error_fix(err, "look for the refusal in the kernel's log "
+			    "(dmesg, or ausearch -m avc), and allow ptrace "
+			    "there or run heapfork outside of that "
+			    "confinement");
+}
+
 struct hf_error *hf_permission_check_tracer(pid_t pid)
 {
 	struct hf_proc_status status;
@@ -131,10 +172,17 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 
 	uint64_t target_ns = user_namespace(who);
 
-	if (has_capability && own_ns && target_ns && own_ns != target_ns) {
-		err = hf_error_cause(err, "the process lives in another user "
+	if (has_capability && own_ns && own_ns != target_ns) {
+		/* With the capability over its namespace we could see it. */
+		err = hf_error_cause(
+			err, target_ns ?
+				     "the process lives in another user "
 				     "namespace, where our CAP_SYS_PTRACE "
-				     "may not count");
+				     "may not count" :
+				     "we may not even see the user namespace "
+				     "of the process: it probably lives in "
+				     "another one, where our CAP_SYS_PTRACE "
+				     "does not count");
 		return hf_error_fix(err, "run heapfork outside of the "
 				    "container, as root of the machine");
 	}
@@ -180,6 +228,5 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 				       "container"),
 			"start the container with --security-opt "
 			"seccomp=unconfined, or run on its host");
-	return hf_error_cause(err, "a security module (SELinux, AppArmor, "
-			      "lockdown) forbids it");
+	return explain_module(err, pid);
 }

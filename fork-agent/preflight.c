@@ -98,8 +98,13 @@ struct hf_error *hf_preflight_check(pid_t pid, struct hf_target *ret)
 	if (err)
 		return err;
 	if (status.tgid == getpid())
-		return hf_error_create(HF_ERROR_USAGE,
-				       "process %d is heapfork itself", pid);
+		return hf_error_fix(
+			hf_error_cause(
+				hf_error_create(HF_ERROR_USAGE,
+						"process %d is heapfork itself",
+						pid),
+				"it cannot stop itself and go on working"),
+			"name another process: 'ps -e' lists them");
 	if (status.tgid != pid)
 		return hf_error_fix(
 			hf_error_create(HF_ERROR_USAGE,

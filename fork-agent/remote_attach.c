@@ -3,6 +3,7 @@
 #include "fork-agent/remote_attach.h"
 
 #include <cpuid.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -399,14 +400,30 @@ static void give_up_sleepers(struct hf_attachment *attachment,
 	}
 }
 
+static struct hf_error *explain_vfork(struct hf_error *err,
+				      const struct hf_tracee *tracee)
+{
+	err = hf_error_cause(err, "thread %d '%s' waits in vfork for its "
+			     "child to call exec or to end, and cannot be "
+			     "stopped before", tracee->tid, tracee->name);
+	return hf_error_fix(err, "try again when the child is there no more "
+			    "('pstree -p' or 'ps --ppid PID' show it)");
+}
+
 static struct hf_error *timeout_error(const struct hf_attachment *attachment,
 				      uint32_t timeout_ms)
 {
-	struct hf_error *err = hf_error_create(
-		HF_ERROR_TIMEOUT,
-		"process %d did not stop within %u ms", attachment->pid,
-		timeout_ms);
+	struct hf_error *err;
+	char limit[48];
 
+	if (attachment->attempt > 1)
+		snprintf(limit, sizeof(limit), "%u x %.1f s",
+			 attachment->attempt, timeout_ms / 1e3);
+	else
+		snprintf(limit, sizeof(limit), "%.1f s", timeout_ms / 1e3);
+	err = hf_error_create(HF_ERROR_TIMEOUT,
+			      "process %d did not stop within %s",
+			      attachment->pid, limit);
 	for (size_t i = 0; i < attachment->num; i++) {
 		const struct hf_tracee *tracee = &attachment->tracees[i];
 		struct hf_proc_stat stat;
@@ -414,6 +431,8 @@ static struct hf_error *timeout_error(const struct hf_attachment *attachment,
 
 		if (tracee->state != HF_TRACEE_RUNNING)
 			continue;
+		if (is_vfork_wait(attachment->pid, tracee->tid))
+			return explain_vfork(err, tracee);
 		stat_err = hf_proc_stat_read(tracee->tid, 0, &stat);
 		err = hf_error_cause(err, "%zu thread(s) still run, among "
 				     "them %d '%s' (state %c)",

@@ -23,6 +23,8 @@ struct hf_attachment {
 	uint8_t *xstate;         /* xstate_room bytes for each of capacity */
 	size_t xstate_room;
 	uint64_t first_stop_ns;  /* monotonic; 0: none has stopped */
+	uint32_t attempt;        /* which one this is, for messages; 0 or 1: the
+				  * first */
 	bool execed;             /* the target called exec meanwhile */
 	bool overflow;           /* more newborns than there is room for */
 };

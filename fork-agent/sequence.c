@@ -310,6 +310,7 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 		return err;
 	hf_attachment_init(&sequence->attachment, sequence->target.pid,
 			   &sequence->clock);
+	sequence->attachment.attempt = sequence->attempt;
 	hf_wait_clock_start(&sequence->clock);
 	sequence->report.start_time = sequence->target.start_time;
 

@@ -11,6 +11,7 @@
 struct hf_sequence {
 	struct hf_target target;
 	uint32_t stop_timeout_ms;
+	uint32_t attempt;               /* from 1, for messages */
 	const volatile sig_atomic_t *cancelled; /* borrowed; may be NULL */
 	struct hf_capture_hooks hooks;
 	struct hf_wait_clock clock;     /* only while tracees are waited for */

@@ -131,7 +131,8 @@ static void join(struct hf_tracer *tracer)
 struct hf_error *hf_tracer_create(const struct hf_target *target,
 				  const struct hf_capture_options *options,
 				  const struct hf_capture_hooks *hooks,
-				  bool *retry_ret, struct hf_tracer **ret)
+				  uint32_t attempt, bool *retry_ret,
+				  struct hf_tracer **ret)
 {
 	struct hf_tracer *tracer = calloc(1, sizeof(*tracer));
 	pthread_condattr_t attr;
@@ -142,6 +143,7 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 		return &hf_enomem;
 	tracer->sequence.target = *target;
 	tracer->sequence.stop_timeout_ms = options->stop_timeout_ms;
+	tracer->sequence.attempt = attempt;
 	tracer->sequence.cancelled = options->cancelled;
 	if (hooks)
 		tracer->sequence.hooks = *hooks;

@@ -142,7 +142,14 @@ static struct hf_error *check_file(const char *path, int *version_ret)
 	HF_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
-		return hf_bad_data("no such file");
+		return hf_error_fix(
+			hf_error_cause(hf_bad_data("cannot open the snapshot"),
+				       "%s",
+				       errno == ENOENT ?
+					       "no such file" :
+					       "a part of its path is not a "
+					       "folder"),
+			"heapfork snapshot -p PID -o FILE makes one");
 	if (fd < 0)
 		return hf_error_os(errno, "cannot open the file");
 	if (fstat(fd, &st))

@@ -56,8 +56,7 @@ static struct hf_error *climb(struct hf_query *query, uint32_t object_id,
 		if (err)
 			return err;
 		if (!row && !ids->num)
-			return hf_error_create(HF_ERROR_NOT_FOUND,
-					       "there is no object %u", id);
+			return &hf_not_found;
 		if (!row)
 			return broken(object_id, "ends nowhere");
 		err = hf_array_append(ids, id);
@@ -84,6 +83,25 @@ static struct hf_error *climb(struct hf_query *query, uint32_t object_id,
 	return err;
 }
 
+struct hf_error *hf_no_such_object(struct hf_db *db, int64_t id)
+{
+	HF_AUTO(hf_query) struct hf_query *query = NULL;
+	struct hf_error *err;
+	bool row;
+
+	err = hf_query_prepare(db, "SELECT max(id) FROM main.object", &query);
+	if (!err)
+		err = hf_query_step(query, &row);
+	if (err)
+		return err;
+	err = hf_error_create(HF_ERROR_NOT_FOUND,
+			      "there is no object %" PRId64, id);
+	err = hf_error_cause(err, "this snapshot has the objects 1 to %" PRId64,
+			     hf_query_i64(query, 0));
+	return hf_error_fix(err, "heapfork top and leaks --heads tell ids; or "
+				 "give an address: --addr ADDRESS");
+}
+
 struct hf_error *hf_path_find(struct hf_db *db, int64_t object_id,
 			      enum hf_path_kind kind,
 			      const struct hf_progress *progress,
@@ -94,9 +112,7 @@ struct hf_error *hf_path_find(struct hf_db *db, int64_t object_id,
 	struct hf_error *err;
 
 	if (object_id < 1 || object_id >= UINT32_MAX)
-		return hf_error_create(HF_ERROR_NOT_FOUND,
-				       "there is no object %" PRId64,
-				       object_id);
+		return hf_no_such_object(db, object_id);
 	err = hf_query_prepare(db,
 			       "SELECT flags, idom, bfs_parent, root_distance"
 			       " FROM main.object WHERE id = ?1",
@@ -105,7 +121,8 @@ struct hf_error *hf_path_find(struct hf_db *db, int64_t object_id,
 		err = climb(query, (uint32_t)object_id, &kind, progress, &ids);
 	if (err) {
 		hf_array_deinit(&ids);
-		return err;
+		return err == &hf_not_found ?
+			       hf_no_such_object(db, object_id) : err;
 	}
 	reverse(&ids);
 	*ret = (struct hf_path){ .kind = kind,
@@ -253,9 +270,16 @@ struct hf_error *hf_object_at(struct hf_db *db, uint64_t addr, int64_t *id_ret)
 	if (err)
 		return err;
 	if (!row)
-		return hf_error_create(HF_ERROR_NOT_FOUND,
-				       "there is no object at 0x%" PRIx64,
-				       addr);
+		return hf_error_fix(
+			hf_error_cause(
+				hf_error_create(HF_ERROR_NOT_FOUND,
+						"there is no object at 0x%"
+						PRIx64, addr),
+				"neither a live block of the heap nor a root "
+				"holder contains it: it was free, or not "
+				"mapped"),
+			"heapfork sql FILE 'SELECT * FROM segment' lists what "
+			"was mapped");
 	*id_ret = hf_query_i64(query, 0);
 	return NULL;
 }

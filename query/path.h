@@ -56,6 +56,9 @@ struct hf_error *hf_path_read(struct hf_path_reader *reader,
 			      struct hf_path_step *ret) HF_MUST_CHECK;
 void hf_path_step_deinit(struct hf_path_step *step);
 
+/** NOT_FOUND, with what to do instead (or a failure to find that out). */
+struct hf_error *hf_no_such_object(struct hf_db *db, int64_t id) HF_MUST_CHECK;
+
 /**
  * The innermost object whose bytes contain an address.
  *

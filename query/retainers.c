@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "query/object_chain.h"
+#include "query/path.h"
 #include "util/array.h"
 
 /* From each match we climb to the first object whose step is known, then come
@@ -19,6 +20,7 @@ enum { DEFAULT_LOOKUPS = 200000 };
 #define MEMO_CLIMBING UINT32_MAX
 
 struct builder {
+	struct hf_db *db;
 	struct hf_chain *chain;
 	uint64_t max_lookups;
 	HF_ARRAY(struct hf_retainer_step) steps;
@@ -312,9 +314,7 @@ static struct hf_error *add_object(struct builder *builder, int64_t object_id)
 		err = hf_chain_find(builder->chain, (uint32_t)object_id,
 				    &node);
 	if (!err && !node)
-		err = hf_error_create(HF_ERROR_NOT_FOUND,
-				      "there is no object %lld",
-				      (long long)object_id);
+		err = hf_no_such_object(builder->db, object_id);
 	return err ? err : add_match(builder, (uint32_t)object_id);
 }
 
@@ -348,7 +348,7 @@ static struct hf_error *find_once(struct hf_db *db,
 				  const struct hf_progress *progress,
 				  struct hf_retainers *ret)
 {
-	struct builder builder = { 0 };
+	struct builder builder = { .db = db };
 	struct hf_error *err;
 
 	if (read_all)

@@ -147,6 +147,22 @@ static struct hf_error *refused(const struct guard *guard, const char *what)
 		err, "to change data, change a copy of the file with sqlite3");
 }
 
+/* What SQLite says of a text that is no query, or of names it does not know,
+ * is the cause; damage and the like stay what they are. */
+static struct hf_error *wrong(struct hf_error *err)
+{
+	struct hf_error *ret;
+
+	if (err->code != HF_ERROR_USAGE)
+		return err;
+	ret = hf_error_create(HF_ERROR_USAGE, "cannot understand the query");
+	ret = hf_error_cause(ret, "%s", err->message);
+	hf_error_destroy(err);
+	return hf_error_fix(ret, "\"PRAGMA table_list\" lists tables and views, "
+				 "\"PRAGMA table_info(census)\" the columns of "
+				 "one; see heapfork-schema(5)");
+}
+
 static bool is_blank(const char *sql)
 {
 	while (isspace((unsigned char)*sql) || *sql == ';')
@@ -170,7 +186,7 @@ static struct hf_error *prepare_all(struct hf_db *db, const char *sql,
 			return refused(guard, "");
 		}
 		if (rc)
-			return hf_db_error(db, rc, HF_ERROR_USAGE);
+			return wrong(hf_db_error(db, rc, HF_ERROR_USAGE));
 		if (!stmt) /* a comment */
 			continue;
 		if (!sqlite3_stmt_readonly(stmt) ||

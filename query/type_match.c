@@ -60,14 +60,52 @@ static struct hf_error *no_such_type(struct hf_db *db, const char *name)
 	return hf_error_fix(err, "heapfork census lists the types");
 }
 
+/* (unreachable) and (several roots) stand for what they dominate. */
+static struct hf_error *pseudo_type(struct hf_db *db, const char *name,
+				    bool *ret)
+{
+	HF_AUTO_FREE int64_t *ids = NULL;
+	size_t num;
+	struct hf_error *err = collect(db,
+				       "SELECT id FROM main.type WHERE name ="
+				       " ?1 AND kind = 'pseudo'",
+				       name, &ids, &num);
+
+	*ret = !err && num;
+	return err;
+}
+
+static struct hf_error *refuse_pseudo(const char *name)
+{
+	struct hf_error *err = hf_error_create(
+		HF_ERROR_NOT_FOUND, "'%s' is not a type of objects", name);
+
+	if (!strcmp(name, "(unreachable)"))
+		return hf_error_fix(
+			hf_error_cause(err, "it stands for all that no root "
+					    "reaches"),
+			"heapfork leaks lists that");
+	return hf_error_fix(
+		hf_error_cause(err, "it stands for all that more than one "
+				    "root holder keeps"),
+		"heapfork sql FILE \"SELECT * FROM retained_top WHERE "
+		"dominator_id = (SELECT id FROM retained_top WHERE type = "
+		"'%s')\" lists that", name);
+}
+
 struct hf_error *hf_type_match(struct hf_db *db, const char *name,
 			       int64_t **ret, size_t *num_ret)
 {
-	struct hf_error *err;
+	bool is_pseudo;
+	struct hf_error *err = pseudo_type(db, name, &is_pseudo);
 
+	if (err)
+		return err;
+	if (is_pseudo)
+		return refuse_pseudo(name);
 	err = collect(db,
-		      "SELECT id FROM main.type WHERE name = ?1 OR"
-		      " full_name = ?1 ORDER BY id",
+		      "SELECT id FROM main.type WHERE (name = ?1 OR"
+		      " full_name = ?1) AND kind <> 'pseudo' ORDER BY id",
 		      name, ret, num_ret);
 	if (err || *num_ret)
 		return err;
@@ -75,8 +113,9 @@ struct hf_error *hf_type_match(struct hf_db *db, const char *name,
 	*ret = NULL;
 	if (strpbrk(name, "*?[")) {
 		err = collect(db,
-			      "SELECT id FROM main.type WHERE name GLOB ?1 OR"
-			      " full_name GLOB ?1 ORDER BY id",
+			      "SELECT id FROM main.type WHERE (name GLOB ?1"
+			      " OR full_name GLOB ?1) AND kind <> 'pseudo'"
+			      " ORDER BY id",
 			      name, ret, num_ret);
 		if (err || *num_ret)
 			return err;

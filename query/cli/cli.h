@@ -51,6 +51,9 @@ struct hf_verb {
 	struct hf_error *(*run)(struct hf_cli *cli, int argc, char **argv);
 };
 
+/** Usage, verbs and global options, for heapfork -h. */
+void hf_cli_short_help(void);
+
 /** All verbs, in the order of `heapfork help`; ends with a NULL name. */
 extern const struct hf_verb *const hf_verbs[];
 extern const struct hf_verb hf_verb_snapshot, hf_verb_info, hf_verb_census,
@@ -66,10 +69,18 @@ const struct hf_verb *hf_verb_suggest(const char *name);
 extern const struct argp hf_row_options;     /* --format, --limit, ... */
 extern const struct argp hf_message_options; /* -q, -v */
 
+/** A verb's argp with -h, which all have. */
+struct hf_cli_argp {
+	struct argp argp;
+	struct argp_child children[6]; /* of argp, and one more */
+};
+
+void hf_cli_argp_init(struct hf_cli_argp *full, const struct argp *argp);
+
 /**
  * Parse the arguments of a verb. `input` starts with a struct hf_cli *, which
  * is given to all children. A wrong command line ends the process with
- * HF_EXIT_USAGE, --help with HF_EXIT_OK.
+ * HF_EXIT_USAGE, -h and --help with HF_EXIT_OK.
  */
 struct hf_error *hf_cli_parse(const struct argp *argp, int argc, char **argv,
 			      void *input) HF_MUST_CHECK;

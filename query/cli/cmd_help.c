@@ -47,12 +47,31 @@ static const char intro[] =
 	"\n"
 	"Verbs:\n";
 
-static struct hf_error *list(void)
+static void print_verbs(void)
 {
-	fputs(intro, stdout);
 	for (size_t i = 0; hf_verbs[i]; i++)
 		printf("  %-10s %s\n", hf_verbs[i]->name,
 		       hf_verbs[i]->summary);
+}
+
+void hf_cli_short_help(void)
+{
+	fputs("usage: heapfork VERB [ARGUMENTS]\n\n", stdout);
+	print_verbs();
+	fputs("\n"
+	      "  -h             this; after a verb, its options\n"
+	      "  --help         the same as heapfork help; after a verb, all "
+	      "about it\n"
+	      "  -V, --version  the same as heapfork version\n"
+	      "  -q, --quiet    no notes on standard error, only errors\n"
+	      "  -v, --verbose  more of them\n",
+	      stdout);
+}
+
+static struct hf_error *list(void)
+{
+	fputs(intro, stdout);
+	print_verbs();
 	fputs("\n'heapfork help VERB' explains a verb, 'man heapfork' all of "
 	      "it.\n",
 	      stdout);
@@ -64,6 +83,7 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	struct help_args args = { .cli = cli };
 	const struct hf_verb *verb;
 	HF_AUTO_FREE char *name = NULL;
+	struct hf_cli_argp full;
 	struct hf_error *err = hf_cli_parse(&argp, argc, argv, &args);
 
 	if (err)
@@ -78,13 +98,15 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 				      args.verb);
 		return guess ? hf_error_fix(err, "did you mean '%s'?",
 					    guess->name) :
-			       err;
+			       hf_error_fix(err,
+					    "heapfork help lists the verbs");
 	}
 	if (asprintf(&name, "heapfork %s", verb->name) < 0) {
 		name = NULL;
 		return &hf_enomem;
 	}
-	argp_help(verb->argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
+	hf_cli_argp_init(&full, verb->argp);
+	argp_help(&full.argp, stdout, ARGP_HELP_STD_HELP & ~ARGP_HELP_EXIT_OK,
 		  name);
 	return NULL;
 }

@@ -149,9 +149,11 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	err = find(&args, db, &progress.hooks, &id, &retainers);
 	hf_cli_progress_clear(&progress);
 	if (!err && !retainers.num_matches)
-		err = hf_error_create(HF_ERROR_NOT_FOUND,
-				      "there is no object of type '%s'",
-				      args.type);
+		err = hf_error_fix(
+			hf_error_create(HF_ERROR_NOT_FOUND,
+					"there is no object of type '%s'",
+					args.type),
+			"heapfork census lists the types of objects");
 	if (!err)
 		err = hf_cli_retainer_rows(cli, db, &retainers, sink);
 	if (!err && retainers.num_broken)

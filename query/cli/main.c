@@ -7,17 +7,18 @@
 
 #include "query/cli/cli.h"
 
-enum { KEY_VERSION = 'V' };
+enum { KEY_VERSION = 'V', KEY_HELP = HF_KEY_VERB };
 
 struct global_args {
 	struct hf_cli *cli;
 	int verb_index; /* in argv, 0: none */
-	bool version, help;
+	bool version, help, short_help;
 };
 
 static const struct argp_option options[] = {
 	{ "version", KEY_VERSION, 0, 0, "The same as heapfork version", -1 },
-	{ "help", 'h', 0, 0, "The same as heapfork help", -1 },
+	{ 0, 'h', 0, 0, "The verbs and options in short", -1 },
+	{ "help", KEY_HELP, 0, 0, "The same as heapfork help", -1 },
 	{ 0 },
 };
 
@@ -34,6 +35,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->version = true;
 		return 0;
 	case 'h':
+		args->short_help = true;
+		return 0;
+	case KEY_HELP:
 		args->help = true;
 		return 0;
 	case ARGP_KEY_ARG:
@@ -96,6 +100,10 @@ static struct hf_error *dispatch(struct hf_cli *cli, int argc, char **argv)
 			ARGP_IN_ORDER | ARGP_NO_HELP, NULL, &args);
 	if (rc)
 		return hf_error_os(rc, "cannot read the command line");
+	if (args.short_help) {
+		hf_cli_short_help();
+		return NULL;
+	}
 	if (args.help)
 		verb = &hf_verb_help;
 	else if (args.version)

@@ -1,5 +1,6 @@
 /* Options that verbs share.
  * SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,6 +114,44 @@ const struct argp hf_message_options = {
 	.parser = parse_message_option,
 };
 
+enum { KEY_HELP = 'h' };
+
+static const struct argp_option help_options[] = {
+	{ 0, KEY_HELP, 0, 0, "The options only; --help explains more", -1 },
+	{ 0 },
+};
+
+static error_t parse_help_option(int key, char *arg, struct argp_state *state)
+{
+	(void)arg;
+	if (key != KEY_HELP)
+		return ARGP_ERR_UNKNOWN;
+	argp_state_help(state, stdout,
+			ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG |
+				ARGP_HELP_EXIT_OK);
+	return 0;
+}
+
+static const struct argp help_argp = {
+	.options = help_options,
+	.parser = parse_help_option,
+};
+
+void hf_cli_argp_init(struct hf_cli_argp *full, const struct argp *argp)
+{
+	size_t num = 0, room = sizeof(full->children) /
+			       sizeof(full->children[0]);
+
+	*full = (struct hf_cli_argp){ .argp = *argp };
+	while (argp->children && argp->children[num].argp) {
+		full->children[num] = argp->children[num];
+		num++;
+		assert(num < room - 1);
+	}
+	full->children[num].argp = &help_argp;
+	full->argp.children = full->children;
+}
+
 void hf_cli_parse_init(struct argp_state *state, size_t num_children)
 {
 	for (size_t i = 0; i < num_children; i++)
@@ -122,7 +161,10 @@ void hf_cli_parse_init(struct argp_state *state, size_t num_children)
 struct hf_error *hf_cli_parse(const struct argp *argp, int argc, char **argv,
 			      void *input)
 {
-	error_t rc = argp_parse(argp, argc, argv, 0, NULL, input);
+	struct hf_cli_argp full;
+	error_t rc;
 
+	hf_cli_argp_init(&full, argp);
+	rc = argp_parse(&full.argp, argc, argv, 0, NULL, input);
 	return rc ? hf_error_os(rc, "cannot read the command line") : NULL;
 }

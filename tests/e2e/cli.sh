@@ -45,6 +45,8 @@ no_control() {
 # help and version
 run 0 help; out_has "Verbs:"; no_err
 run 0 --help; out_has "Verbs:"
+run 0 -h; out_has "usage: heapfork VERB"; out_has "snapshot"; no_err
+[ "$(wc -l <out)" -le 24 ] || fail "$command: more than one screen"
 run 0 version; out_has "snapshot format"; no_err
 run 0 --version; out_has "sqlite"
 run 0 version --json
@@ -54,6 +56,10 @@ verbs=$("$heapfork" help | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 for verb in $verbs; do
 	run 0 help "$verb"; out_has "heapfork $verb"; no_err
 	run 0 "$verb" --help; out_has "heapfork $verb"
+	long=$(wc -l <out)
+	run 0 "$verb" -h; out_has "heapfork $verb"; out_has "--help"; no_err
+	[ "$(wc -l <out)" -le 24 ] || fail "$command: more than one screen"
+	[ "$(wc -l <out)" -lt "$long" ] || fail "$command: not shorter"
 	run 2 "$verb" --no-such-option; err_has "heapfork $verb"; no_out
 done
 
@@ -80,6 +86,7 @@ done
 run 2; err_has "heapfork help"; no_out
 run 2 censu; err_has "did you mean 'heapfork census'?"
 run 2 help censu; err_has "did you mean"
+run 2 help nosuch; err_has "fix: heapfork help"
 run 2 census; err_has "which snapshot"
 run 2 census a.heap b.heap
 run 2 census --limit x a.heap; err_has "--limit"
@@ -92,7 +99,10 @@ run 2 path a.heap
 run 2 path a.heap --id 3 --addr 4112
 run 2 path a.heap --id 3x
 run 2 sql a.heap 'SELECT 1' 'SELECT 2'
-run 2 sql a.heap SELEC; err_has "syntax error"; no_out
+run 2 sql a.heap SELEC; err_has "cause: near \"SELEC\": syntax error"
+err_has "fix:"; no_out
+run 2 sql a.heap 'SELECT nope FROM type'; err_has "cause: no such column: nope"
+err_has "fix: \"PRAGMA table_list\""
 run 2 sql a.heap 'DELETE FROM type'; err_has "DELETE"; err_has "cause:"
 err_has "fix:"
 run 2 sql a.heap "ATTACH 'x.db' AS x"; err_has ATTACH
@@ -105,6 +115,14 @@ run 2 snapshot -p 0 -o x.heap
 run 2 snapshot -p $$; err_has "-o FILE"
 run 2 snapshot -p $$ -o a.heap; err_has "exists"; err_has "--force"
 run 2 snapshot -p $$ -o x.heap --timeout 0
+# A process that names itself: $$ is the pid of this shell, exec keeps it.
+command="heapfork snapshot of itself"
+bash -c 'exec "$0" snapshot -p $$ -o x.heap' "$heapfork" >out 2>err
+code=$?
+[ $code = 2 ] || fail "$command: exit code $code, not 2"
+err_has "is heapfork itself"; err_has "cause:"; err_has "fix:"
+run 10 snapshot -p $$ -o no-such-folder/x.heap; err_has "cause: there is no"
+err_has "no-such-folder'"; err_has "fix:"
 
 # 3: what is asked for is not there
 run 3 snapshot -p 2000000000 -o x.heap
@@ -112,8 +130,14 @@ for beside in x.heap*; do
 	[ ! -e "$beside" ] || fail "$command: left $beside"
 done
 run 3 path a.heap --id 99; err_has "no object 99"; no_out
-run 3 path a.heap --addr 0x10; err_has 0x10
-run 3 retainers a.heap --id 99
+err_has "cause: this snapshot has the objects 1 to 10"; err_has "fix:"
+run 3 path a.heap --addr 0x10; err_has 0x10; err_has "cause:"; err_has "fix:"
+run 3 retainers a.heap --id 99; err_has "objects 1 to 10"; err_has "fix:"
+run 3 retainers a.heap --id 0; err_has "no object 0"
+run 3 retainers a.heap --type '(unreachable)'; no_out
+err_has "not a type of objects"; err_has "fix: heapfork leaks"
+run 3 retainers a.heap --type '(several roots)'; err_has "fix:"; no_out
+run 3 retainers a.heap --type '(un*'; err_has "there is no type"
 run 3 retainers a.heap --type Nod; err_has "'Node'"
 
 # 4: not readable
@@ -141,7 +165,8 @@ code=$?
 err_has "standard output"
 
 # 7: no snapshot, or a damaged one
-run 7 census missing.heap; err_has "no such file"; no_out
+run 7 census missing.heap; err_has "cause: no such file"; no_out
+err_has "'missing.heap'"; err_has "fix: heapfork snapshot"
 run 7 census "$dir"; err_has "directory"
 run 7 census "$heapfork"; err_has "ELF"
 run 7 census /dev/null
