@@ -417,10 +417,10 @@ static struct hf_error *timeout_error(const struct hf_attachment *attachment,
 	char limit[48];
 
 	if (attachment->attempt > 1)
-		snprintf(limit, sizeof(limit), "%u x %.1f s",
+		snprintf(limit, sizeof(limit), "%u x %g s",
 			 attachment->attempt, timeout_ms / 1e3);
 	else
-		snprintf(limit, sizeof(limit), "%.1f s", timeout_ms / 1e3);
+		snprintf(limit, sizeof(limit), "%g s", timeout_ms / 1e3);
 	err = hf_error_create(HF_ERROR_TIMEOUT,
 			      "process %d did not stop within %s",
 			      attachment->pid, limit);

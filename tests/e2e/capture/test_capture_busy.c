@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 #include <cmocka.h>
@@ -122,13 +123,24 @@ static void an_only_thread_in_vfork_is_waited_for(void **state)
 
 	struct hf_capture_options options = {
 		.pid = victim.pid,
-		.stop_timeout_ms = 50,
-		.attempts = 1,
+		.stop_timeout_ms = 20,
+		.attempts = 2,
 	};
 
-	err = hf_capture(&options, &frozen);
+	/* An attempt between two of its children succeeds: begin at another
+	 * time then. */
+	for (int i = 0; i < 40; i++) {
+		err = hf_capture(&options, &frozen);
+		if (err)
+			break;
+		hf_frozen_destroy(frozen);
+		hf_test_sleep_ms(i * 13 % 300);
+	}
 	assert_non_null(err);
 	assert_int_equal(err->code, HF_ERROR_TIMEOUT);
+	assert_non_null(strstr(err->message, "within 2 x 0.02 s"));
+	assert_non_null(strstr(err->cause, "waits in vfork"));
+	assert_non_null(err->fix);
 	hf_error_destroy(err);
 	/* With patience it comes out, and the wait is not called a pause. */
 	options.stop_timeout_ms = 2000;
