@@ -87,10 +87,16 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 
 	err = hf_syscall_site_find(sequence->target.live_tid,
 				   &sequence->site);
+	if (err && err->code == HF_ERROR_NOT_FOUND) {
+		/* Every program has one in its vdso, if it is there at all:
+		 * an exec is just going on. */
+		hf_error_ignore(err);
+		return again(sequence, hf_error_create(
+			HF_ERROR_TIMEOUT, "process %d is between two programs "
+			"(exec)", pid));
+	}
 	if (err)
-		/* An exec may just be going on. */
-		return err->code == HF_ERROR_NOT_FOUND ?
-			       again(sequence, err) : err;
+		return err;
 	err = at_step(sequence, HF_STEP_SITE_FOUND);
 	if (err)
 		return err;

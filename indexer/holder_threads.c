@@ -55,12 +55,14 @@ static bool is_inside(uint64_t addr, struct hf_range range)
  *	size_t stackblock_size   guard included
  *	size_t guardsize
  *
- * They are found by what they say: no other three words in the descriptor
- * describe a block around both the stack pointer and the descriptor, within
- * the mapping (of which a guard made by mprotect is no part). For a stack of
- * the program's own they describe that.
+ * They are found by what they say: a block around both the stack pointer and
+ * the descriptor, within the mapping (of which a guard made by mprotect is no
+ * part), and a guard of whole pages. Other words may look like that, such as
+ * the links to the neighbours' descriptors: where two answers differ, or
+ * another thread lies in what would be dead, nothing is known. For a stack of
+ * the program's own the three describe that.
  */
-enum { DESCRIPTOR_WORDS = 2304 / 8 };
+enum { DESCRIPTOR_WORDS = 2304 / 8, PAGE_BYTES = 4096 };
 
 static bool is_stack_block(const struct hf_thread *thread,
 			   const struct hf_segment *segment,
@@ -68,7 +70,8 @@ static bool is_stack_block(const struct hf_thread *thread,
 {
 	uint64_t start = words[0], size = words[1], guard = words[2], end;
 
-	if (start % 16 || guard >= size ||
+	if (!start || start % 16 || guard >= size || guard % PAGE_BYTES ||
+	    size - guard > segment->end - segment->start ||
 	    __builtin_add_overflow(start, size, &end) || end > segment->end ||
 	    start + guard < segment->start)
 		return false;
@@ -82,22 +85,38 @@ static struct hf_range stack_block(const struct hf_image *image,
 				   const struct hf_segment *segment)
 {
 	uint64_t words[DESCRIPTOR_WORDS];
-	struct hf_range block = { 0, 0 };
+	struct hf_range block, found = { 0, 0 };
 	size_t num = hf_image_read_some(image, thread->regs.fs_base, words,
 					sizeof(words)) / 8;
 
-	for (size_t i = 0; i + 3 <= num; i++)
-		if (is_stack_block(thread, segment, &words[i], &block))
-			return block;
-	return (struct hf_range){ 0, 0 };
+	for (size_t i = 0; i + 3 <= num; i++) {
+		if (!is_stack_block(thread, segment, &words[i], &block))
+			continue;
+		if (found.start && found.start != block.start)
+			return (struct hf_range){ 0, 0 };
+		found = block;
+	}
+	return found;
+}
+
+static bool has_other_thread(const struct hf_thread *threads, size_t num,
+			     size_t self, struct hf_range range)
+{
+	for (size_t i = 0; i < num; i++)
+		if (i != self && (is_inside(threads[i].regs.rsp, range) ||
+				  is_inside(threads[i].regs.fs_base, range)))
+			return true;
+	return false;
 }
 
 /* The memory of the thread's own stack below the live part, or nothing. Only
  * [stack], and what glibc says it gave to the thread, is known to be a stack
  * and nothing else: beside it in a mapping may be anything. */
 static struct hf_range dead_stack(const struct hf_image *image,
-				  const struct hf_thread *thread)
+				  const struct hf_thread *threads, size_t num,
+				  size_t self)
 {
+	const struct hf_thread *thread = &threads[self];
 	const struct hf_segment *segment =
 		hf_image_find_segment(image, thread->stack.start);
 	struct hf_range dead = { 0, 0 };
@@ -109,10 +128,10 @@ static struct hf_range dead_stack(const struct hf_image *image,
 		dead.start = segment->start;
 	else
 		dead.start = stack_block(image, thread, segment).start;
-	if (dead.start && dead.start < thread->stack.start)
-		dead.end = thread->stack.start;
-	else
-		dead.start = 0;
+	dead.end = thread->stack.start;
+	if (!dead.start || dead.start >= dead.end ||
+	    has_other_thread(threads, num, self, dead))
+		return (struct hf_range){ 0, 0 };
 	return dead;
 }
 
@@ -153,7 +172,7 @@ struct hf_error *hf_holders_of_threads(const struct hf_image *image,
 		const struct hf_range parts[NUM_PARTS] = {
 			[PART_STACK] = threads[i].stack,
 			[PART_TLS] = threads[i].tls,
-			[PART_DEAD] = dead_stack(image, &threads[i]),
+			[PART_DEAD] = dead_stack(image, threads, num, i),
 		};
 
 		for (uint32_t p = 0; p < NUM_PARTS; p++)

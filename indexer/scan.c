@@ -269,11 +269,30 @@ static struct hf_error *read_words(struct part *part, const void *bytes,
 	return NULL;
 }
 
+static bool in_library_call(const struct hf_image *image,
+			    const struct hf_thread *thread)
+{
+	static const char *const names[] = { "libc.so", "libc-2.", "libpthread",
+					     "ld-linux", "ld-2.", "ld-musl" };
+	const struct hf_module *module =
+		hf_image_find_module(image, thread->regs.rip);
+	const char *slash;
+
+	if (thread->stop_how != HF_STOP_SYSCALL || !module)
+		return false;
+	slash = strrchr(module->path, '/');
+	for (size_t i = 0; slash && i < sizeof(names) / sizeof(*names); i++)
+		if (!strncmp(slash + 1, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
 /* General registers first, then the XSTATE area: between a load and a store of
- * a vector a pointer may be nowhere else. Not so in a system call: vector
- * registers belong to the called function (x86-64 ABI 3.2.1), so whoever called
- * the wrapper has saved what it needs, and what they hold is stale. Of a thread
- * that could not be stopped, the registers that are not known are zero. */
+ * a vector a pointer may be nowhere else. Not so in a system call of the C
+ * library's: vector registers belong to the called function (x86-64 ABI 3.2.1),
+ * so whoever called the wrapper has saved what it needs, and what they hold is
+ * stale. Of a thread that could not be stopped, the registers that are not
+ * known are zero. */
 static struct hf_error *read_registers(struct part *part,
 				       const struct hf_holders *holders,
 				       uint32_t first_holder)
@@ -292,7 +311,7 @@ static struct hf_error *read_registers(struct part *part,
 			continue;
 		err = read_words(part, &thread->regs, sizeof(thread->regs), 0);
 		if (!err && thread->xstate &&
-		    thread->stop_how != HF_STOP_SYSCALL)
+		    !in_library_call(part->image, thread))
 			err = read_words(part, thread->xstate,
 					 thread->xstate_bytes,
 					 sizeof(thread->regs) / 8);

@@ -30,8 +30,8 @@ struct hf_edges {
 
 /**
  * Read every aligned word of every holder and live block (of registers: those
- * of struct user_regs_struct, then, outside of system calls, the XSTATE area
- * behind them); each that points
+ * of struct user_regs_struct, then, outside of the C library's system calls, the
+ * XSTATE area behind them); each that points
  * into a live block is an edge. Words of internal blocks count too (they are
  * blocks of the table). A word counts if it lies wholly inside its block.
  *

@@ -199,6 +199,10 @@ static void below_the_stack_pointer_all_is_dead(void **state)
 	fake_image_add_anon(f->fake, 0x100000, 0x180000);
 	fake_image_touch(f->fake, 0x100000, 0x180000);
 	fake_image_add_thread_at(f->fake, 42, 0x170000, 0x17f000);
+	/* Links to neighbours that look like a block: 0, next, previous. */
+	fake_image_poke_u64(f->fake, 0x17f2b8, 0);
+	fake_image_poke_u64(f->fake, 0x17f2c0, 0x17f8c0);
+	fake_image_poke_u64(f->fake, 0x17f2c8, 0x110000);
 	poke_stack_block(f, 0x17f000, 0xff000, 0x81000, 0x1000);
 	find(f);
 	stack = holder_at(f, HF_HOLDER_STACK, 0x170000 - 128);

@@ -238,7 +238,19 @@ static void *worker(void *arg)
 	note("by_worker_stack", on_stack, "stack", "-");
 	clear_stack();
 	leave_below();
+	void *lost = calloc(1, 1400); // only in a register that is no one's
+	note("lost_in_vector", lost, "unreachable", "-");
+	volatile uintptr_t hidden = ~reinterpret_cast<uintptr_t>(lost);
+	lost = nullptr;
+	clear_stack();
 	pthread_barrier_wait(&barrier);
+	asm volatile("movq %0, %%rax\n\t"
+		     "notq %%rax\n\t"
+		     "movq %%rax, %%xmm9\n\t"
+		     "xorl %%eax, %%eax"
+		     :
+		     : "m"(hidden)
+		     : "rax", "xmm9");
 	for (;;)
 		pause();
 	return on_stack;
