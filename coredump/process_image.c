@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "coredump/image_internal.h"
+#include "coredump/late.h"
 #include "coredump/left_out.h"
 #include "coredump/process_image_internal.h"
 #include "coredump/process_memory.h"
@@ -25,52 +26,42 @@
 /* The process is the forked child, so the segments are those that the child
  * has, and one kind more: what its parent marked MADV_DONTFORK is not in it,
  * and what it marked MADV_WIPEONFORK is there, but empty. The bytes of these
- * are the parent's, as they are when they are read ("late"). */
+ * are the parent's, as they are when the image is opened ("late"). */
 
 struct process {
 	struct hf_process_memory memory;
 	int proc_fd;                      /* /proc/PID; owned */
 	struct hf_parent *parent;         /* owned */
-	HF_ARRAY(struct hf_range) late;   /* read from the parent; sorted */
+	struct hf_late late;              /* read from the parent */
 };
-
-static bool is_late(const struct process *process, uint64_t addr)
-{
-	size_t low = 0, high = process->late.num;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (process->late.data[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < process->late.num && process->late.data[low].start <= addr;
-}
 
 static size_t process_read(void *arg, const struct hf_range *ranges,
 			   size_t num_ranges, void *buf)
 {
 	const struct process *process = arg;
+	const struct hf_late *late = &process->late;
 	size_t done = 0;
 
-	if (!process->late.num)
+	if (!late->ranges.num)
 		return hf_process_memory_read(&process->memory, ranges,
 					      num_ranges, buf);
 	/* Each range is in one segment, and a segment is late or is not. */
 	for (size_t i = 0, next; i < num_ranges; i = next) {
-		bool late = is_late(process, ranges[i].start);
-		uint64_t want = 0;
+		uint64_t want = ranges[i].end - ranges[i].start;
 		size_t got;
 
-		for (next = i; next < num_ranges &&
-		     is_late(process, ranges[next].start) == late; next++)
-			want += ranges[next].end - ranges[next].start;
-		got = hf_process_memory_read(late ? &process->parent->memory
-						  : &process->memory,
-					     ranges + i, next - i,
-					     (char *)buf + done);
+		next = i + 1;
+		if (hf_late_has(late, ranges[i].start)) {
+			got = hf_late_read(late, &process->parent->memory,
+					   ranges[i], (char *)buf + done);
+		} else {
+			for (; next < num_ranges &&
+			     !hf_late_has(late, ranges[next].start); next++)
+				want += ranges[next].end - ranges[next].start;
+			got = hf_process_memory_read(&process->memory,
+						     ranges + i, next - i,
+						     (char *)buf + done);
+		}
 		done += got;
 		if (got < want)
 			break;
@@ -135,7 +126,7 @@ static void process_destroy(void *arg)
 	if (process->proc_fd >= 0)
 		close(process->proc_fd);
 	hf_parent_close(process->parent);
-	hf_array_deinit(&process->late);
+	hf_late_deinit(&process->late);
 	free(process);
 }
 
@@ -318,7 +309,7 @@ static struct hf_error *add_late(struct job *job, struct hf_segment *segment,
 	segment->late = !err && hf_parent_is_alive(parent);
 	hf_error_ignore(err);
 	if (segment->late)
-		return hf_array_append(&job->process->late, range);
+		return hf_late_add(&job->process->late, range);
 	set_lost(job, segment);
 	return NULL;
 }
@@ -393,16 +384,8 @@ static struct hf_error *add_loss(const struct job *job)
 	return hf_image_add_loss(job->image, text);
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct hf_range *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 static struct hf_error *add_segments(struct job *job)
 {
-	struct process *process = job->process;
 	struct hf_error *err = NULL;
 
 	for (size_t i = 0; i < job->maps.num && !err; i++)
@@ -411,9 +394,6 @@ static struct hf_error *add_segments(struct job *job)
 		err = add_left_out(job);
 	if (!err)
 		err = add_loss(job);
-	if (process->late.num)
-		qsort(process->late.data, process->late.num,
-		      sizeof(*process->late.data), compare_ranges);
 	return err;
 }
 
@@ -539,6 +519,9 @@ struct hf_error *hf_process_image_open_flags(pid_t pid,
 		err = hf_image_add_thread(image, &threads[i]);
 	if (!err)
 		err = hf_image_freeze(image);
+	if (!err && process->parent)
+		err = hf_late_copy(&process->late, &process->parent->memory,
+				   image->resident.data, image->resident.num);
 	if (!err)
 		err = check_rights(image, process);
 	if (err)

@@ -250,8 +250,16 @@ SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0
 FROM segment
 WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
 UNION ALL
-SELECT 'segments read late', CAST(count(*) AS TEXT), NULL
-FROM segment WHERE captured = 'late'
+SELECT 'missing bytes', value, value = '0'
+FROM meta WHERE key = 'missing_bytes'
+UNION ALL
+SELECT 'shared segments read late', CAST(count(*) AS TEXT), NULL
+FROM segment WHERE captured = 'late' AND kind = 'shared'
+UNION ALL
+SELECT 'private bytes read late',
+  CAST(CAST(total(resident_bytes) AS INTEGER) AS TEXT),
+  total(resident_bytes) = 0
+FROM segment WHERE captured = 'late' AND kind <> 'shared'
 UNION ALL
 SELECT 'threads not stopped', CAST(count(*) AS TEXT), count(*) = 0
 FROM thread WHERE stop_how = 'partial'

@@ -99,6 +99,40 @@ static struct hf_error *check_heap(struct hf_cli *cli, struct hf_db *db,
 	return NULL;
 }
 
+/* What was not read, or not at the instant of all the rest, may have held the
+ * only pointer to an object. */
+static struct hf_error *warn_doubt(const struct hf_cli *cli, struct hf_db *db)
+{
+	HF_AUTO(hf_query) struct hf_query *query = NULL;
+	char missing[40], late[40];
+	struct hf_error *err;
+	bool row = false;
+
+	err = hf_query_prepare(
+		db,
+		"SELECT (SELECT CAST(value AS INTEGER) FROM main.meta"
+		" WHERE key = 'missing_bytes'),"
+		" (SELECT CAST(total(resident_bytes) AS INTEGER)"
+		" FROM main.segment"
+		" WHERE captured = 'late' AND kind <> 'shared')",
+		&query);
+	if (!err)
+		err = hf_query_step(query, &row);
+	if (err || !row ||
+	    (!hf_query_i64(query, 0) && !hf_query_i64(query, 1)))
+		return err;
+	hf_format_bytes(hf_query_i64(query, 0), missing, sizeof(missing));
+	hf_format_bytes(hf_query_i64(query, 1), late, sizeof(late));
+	err = hf_error_create(HF_ERROR_PARTIAL,
+			      "some objects may be called unreachable though "
+			      "they are not");
+	hf_cli_warn(cli, hf_error_cause(
+		err, "%s of the process's memory could not be read, %s were "
+		"read later than the rest: pointers may have been there",
+		missing, late));
+	return NULL;
+}
+
 static struct hf_error *print_people(struct hf_cli *cli, struct hf_db *db,
 				     struct hf_row_sink *sink, bool has_heap)
 {
@@ -141,6 +175,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 		err = hf_cli_sink(cli, &sink);
 	if (!err)
 		err = check_heap(cli, db, &has_heap);
+	if (!err)
+		err = warn_doubt(cli, db);
 	if (err)
 		return err;
 	if (args.heads)

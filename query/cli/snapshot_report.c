@@ -105,11 +105,16 @@ static void warn_missing(const struct hf_cli *cli, const char *file,
 		hf_error_create(HF_ERROR_PARTIAL,
 				"some of the memory could not be read: the "
 				"snapshot is partial"),
-		"%s of it is not in the frozen child", bytes);
+		summary->late_bytes ?
+			"%s of it is not there: the process keeps memory out "
+			"of its forks, and gave some back before it was read" :
+			"%s of it is not in the frozen child",
+		bytes);
 	hf_cli_warn(cli, hf_error_fix(warning,
 				      "heapfork sql %s \"SELECT * FROM segment "
-				      "WHERE captured = 'missing'\" names the "
-				      "mappings",
+				      "WHERE captured IN ('missing', 'late')\" "
+				      "names the mappings; take another "
+				      "snapshot if it matters",
 				      file));
 }
 
