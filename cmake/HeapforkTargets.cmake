@@ -5,6 +5,13 @@ set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# Assertions stay on in release: they are cheap, and a tool that holds other
+# people's processes shall rather stop than go on with a broken belief.
+foreach(config RELEASE RELWITHDEBINFO MINSIZEREL)
+  string(REPLACE "-DNDEBUG" "" CMAKE_C_FLAGS_${config}
+    "${CMAKE_C_FLAGS_${config}}")
+endforeach()
+
 # hf_warnings: what our own C is compiled with. Victims and examples are not.
 add_library(hf_warnings INTERFACE)
 target_compile_options(hf_warnings INTERFACE
