@@ -4,19 +4,54 @@
 #define HF_FORK_AGENT_CAPTURE_H
 
 #include "coredump/image.h"
+#include "fork-agent/safe_point.h"
 #include "util/progress.h"
+
+/** How the process is looked at. */
+enum hf_capture_mode {
+	HF_CAPTURE_FORK, /* stopped for milliseconds; a frozen child is read */
+	HF_CAPTURE_STOP, /* stopped, read itself, then let go: where it may not
+			  * fork, or where a fork would not be a snapshot */
+};
 
 struct hf_capture_options {
 	pid_t pid;                 /* thread group leader of the target */
+	enum hf_capture_mode mode; /* never changed silently */
 	uint32_t stop_timeout_ms;  /* all threads must have stopped by then;
 				    * 0: the default, 2000 */
 	uint32_t attempts;         /* tries when threads do not stop or the
 				    * target execs meanwhile; 0: default, 3 */
+	uint64_t deadline_ns;      /* monotonic: no further attempt and no wait
+				    * beyond it; 0: none */
+	const struct hf_safe_point *safe_point; /* borrowed; NULL: stop
+				    * wherever the threads are */
+	uint32_t safe_point_tries; /* stops to find a safe point; 0: default */
+	bool exact;                /* no safe point: TIMEOUT, no snapshot */
+	uint64_t keep_free_bytes;  /* give the fork up rather than leave less
+				    * memory than this to the target's cgroups
+				    * and the machine; 0: the default */
+	const char *journal_dir;   /* where a note about the child is kept until
+				    * it is reaped: see journal.h; NULL: the
+				    * default */
 	const volatile sig_atomic_t *cancelled; /* polled; may be NULL */
 };
 
-/** What the capture cost the target, and what it found. */
+/** Can a thread that we borrow find its own way back if we are killed at this
+ * very moment? See way_home.h. */
+enum hf_way_home {
+	HF_WAY_HOME_FULL,       /* yes: at every instruction */
+	HF_WAY_HOME_NO_SITE,    /* no `syscall; ret` in its memory */
+	HF_WAY_HOME_NO_RETURN,  /* no signal restorer in its memory */
+	HF_WAY_HOME_NO_STACK,   /* no stack of a thread has room for sure */
+	HF_WAY_HOME_SHADOW,     /* shadow stacks (CET) forbid the return */
+	HF_WAY_HOME_SECCOMP,    /* its seccomp filter, which we suspend, may
+				 * kill it on the way */
+};
+
+/** What the capture cost the target, and what it found. UINT64_MAX: not
+ * known, where a field can be that. */
 struct hf_capture_report {
+	enum hf_capture_mode mode;
 	uint64_t taken_ns;       /* CLOCK_REALTIME of the fork */
 	uint64_t start_time;     /* field 22 of /proc/PID/stat: with pid and
 				  * boot id it names the process */
@@ -31,13 +66,29 @@ struct hf_capture_report {
 				  * while the child lived: the child's pages
 				  * that are no longer shared; UINT64_MAX: not
 				  * known */
+	uint64_t parent_faults;  /* minor faults of the target while the child
+				  * lived: copies, and pages it got back for
+				  * itself without a copy */
+	uint64_t dropped_bytes;  /* given back by the child before its end */
+	uint64_t peak_private_bytes; /* most memory that the child had to
+				  * itself at any time: what it cost */
+	uint64_t pause_calls;    /* ptrace and wait calls inside the pause */
+	uint64_t missed_pause_ns; /* of attempts before the last one: longest */
+	uint32_t max_thread_calls; /* of them: most for one thread that was not
+				  * borrowed */
 	uint32_t num_threads;    /* stopped, or partial */
 	uint32_t num_partial;    /* threads that could not be stopped */
 	uint32_t num_vfork_children; /* of partial threads: processes that may
 				  * have written to the target's memory while
 				  * it was forked */
+	uint32_t num_vfork_stopped; /* processes in the target's memory that
+				  * were stopped with it */
 	uint32_t num_attempts;   /* stops it took; 1 normally */
 	uint32_t num_restarted;  /* system calls restarted instead of EINTR */
+	uint32_t safe_point_tries; /* stops for the safe point; 0: none asked */
+	struct hf_safe_point_state safe_point; /* at the stop that was taken */
+	enum hf_way_home way_home;
+	bool fifo;               /* real-time priority during the pause */
 	bool descriptors_closed; /* the child holds no descriptor */
 	bool reaped;             /* the child left no zombie */
 };

@@ -27,6 +27,9 @@ struct hf_capture_hooks {
 	/** Called at each step, in the thread that traces. An error ends the
 	 * capture as if the step had failed with it. */
 	struct hf_error *(*at_step)(void *arg, enum hf_capture_step step);
+	/** Called before each ptrace or wait call of the capture and of the
+	 * release, in the thread that makes it. May be NULL. */
+	void (*before_call)(void *arg, uint64_t num);
 	void *arg;
 	bool no_close_range;   /* behave as a kernel without it */
 	uint64_t false_site;   /* run the fork here instead of at the syscall

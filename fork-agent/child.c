@@ -41,7 +41,8 @@ struct hf_error *hf_child_adopt(struct hf_child *child,
 				       "the forked process %d was killed",
 				       child->pid);
 	}
-	if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL, CHILD_OPTIONS) < 0)
+	if (hf_ptrace(clock->calls, PTRACE_SETOPTIONS, child->pid, NULL,
+		      (void *)CHILD_OPTIONS) < 0)
 		return hf_error_os(errno, "cannot set options of the forked "
 				   "process %d", child->pid);
 	return NULL;
@@ -121,6 +122,7 @@ void hf_child_prepare(struct hf_child *child, uint64_t site,
 		.tid = child->pid,
 		.state = HF_TRACEE_STOPPED,
 		.event = HF_PTRACE_EVENT_STOP,
+		.calls = clock->calls,
 	};
 	struct hf_remote_call call;
 	struct hf_proc_stat stat;

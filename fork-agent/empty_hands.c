@@ -35,9 +35,9 @@ hf_attachment_empty_hands(struct hf_attachment *attachment,
 
 		if (!tracee)
 			return NULL;
-		ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
-		ptrace(PTRACE_CONT, tracee->tid, NULL,
-		       (void *)(long)tracee->held_signal);
+		hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
+		hf_tracee_ptrace(tracee, PTRACE_CONT, NULL,
+				 (void *)(long)tracee->held_signal);
 		tracee->held_signal = 0;
 		hf_attachment_set_state(attachment, tracee, HF_TRACEE_RUNNING);
 		err = hf_attachment_wait(attachment, timeout_ms, cancelled);

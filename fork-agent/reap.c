@@ -63,7 +63,7 @@ static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee,
 {
 	uint32_t ticks = 0;
 
-	ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
+	hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
 	for (int i = 0; i < PASSED_MAX; i++) {
 		int status;
 		pid_t got;
@@ -81,8 +81,9 @@ static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee,
 			return true;
 		/* A signal in hand: deliver it. The interruption is still
 		 * pending and stops the thread at its handler. */
-		ptrace(PTRACE_CONT, tracee->tid, NULL,
-		       (void *)(long)(tracee->event ? 0 : WSTOPSIG(status)));
+		hf_tracee_ptrace(tracee, PTRACE_CONT, NULL,
+				 (void *)(long)(tracee->event ?
+						0 : WSTOPSIG(status)));
 		tracee->state = HF_TRACEE_RUNNING;
 	}
 	return false;
@@ -125,8 +126,9 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 	err = hf_syscall_site_find(tid, &site);
 	if (err)
 		return err;
-	hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD);
-	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0)
+	hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD, reaper->clock->calls);
+	if (hf_tracee_ptrace(&tracee, PTRACE_SEIZE, NULL,
+			     (void *)PTRACE_O_TRACESYSGOOD) < 0)
 		return hf_error_os(errno, "cannot attach to thread %d", tid);
 	if (!stop_thread(reaper, &tracee, limit_ms))
 		return hf_error_create(HF_ERROR_TIMEOUT,
@@ -142,7 +144,7 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 	else if ((int64_t)tracee.regs.orig_rax < 0 &&
 		 hf_tracee_in_rseq(&tracee))
 		unfit = "is inside a restartable sequence";
-	else if (!hf_syscall_site_check(tid, site))
+	else if (!hf_syscall_site_check(&tracee, site))
 		unfit = "has called exec meanwhile";
 	if (unfit)
 		err = hf_error_create(HF_ERROR_TIMEOUT, "thread %d %s", tid,

@@ -125,7 +125,7 @@ static struct hf_tracee *add(struct hf_attachment *attachment, pid_t tid,
 		return NULL;
 	}
 	tracee = &attachment->tracees[attachment->num];
-	hf_tracee_init(tracee, tid, kind);
+	hf_tracee_init(tracee, tid, kind, attachment->clock->calls);
 	tracee->is_receiver = tid == attachment->pid;
 	attachment->num_running++;
 	attachment->slots[slot_of(attachment, tid)] =
@@ -204,7 +204,8 @@ static struct hf_error *seize_one(struct hf_attachment *attachment,
 {
 	pid_t tid = tracee->tid;
 
-	if (ptrace(PTRACE_SEIZE, tid, NULL, HF_TRACEE_OPTIONS) < 0) {
+	if (hf_tracee_ptrace(tracee, PTRACE_SEIZE, NULL,
+			     (void *)HF_TRACEE_OPTIONS) < 0) {
 		int os_error = errno;
 
 		if (os_error == ESRCH || hf_proc_is_dead(tid)) {
@@ -257,8 +258,8 @@ struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
 void hf_attachment_interrupt(struct hf_attachment *attachment)
 {
 	for (size_t i = 0; i < attachment->num; i++)
-		ptrace(PTRACE_INTERRUPT, attachment->tracees[i].tid, NULL,
-		       NULL);
+		hf_tracee_ptrace(&attachment->tracees[i], PTRACE_INTERRUPT,
+				 NULL, NULL);
 }
 
 /* ---- stop ---- */
@@ -268,17 +269,18 @@ static void proceed(struct hf_attachment *attachment,
 {
 	/* The interruption that is (or now gets) pending stops the thread
 	 * again before it executes anything of its own. */
-	ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL);
-	ptrace(PTRACE_CONT, tracee->tid, NULL, NULL);
+	hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
+	hf_tracee_ptrace(tracee, PTRACE_CONT, NULL, NULL);
 	hf_attachment_set_state(attachment, tracee, HF_TRACEE_RUNNING);
 }
 
-static void note_newborn(struct hf_attachment *attachment, pid_t parent)
+static void note_newborn(struct hf_attachment *attachment,
+			 struct hf_tracee *parent)
 {
 	unsigned long message = 0;
 	pid_t tid;
 
-	if (ptrace(PTRACE_GETEVENTMSG, parent, NULL, &message) < 0)
+	if (hf_tracee_ptrace(parent, PTRACE_GETEVENTMSG, NULL, &message) < 0)
 		return;
 	tid = (pid_t)message;
 	if (tid <= 0 || hf_attachment_find(attachment, tid))
@@ -313,6 +315,7 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 		if (!tracee)
 			return;
 	}
+	tracee->num_calls++; /* the wait */
 	if (!WIFSTOPPED(status)) {
 		hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
 		return;
@@ -333,13 +336,13 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 	case PTRACE_EVENT_FORK:
 		/* In the middle of the call: on to its end, where registers
 		 * may be changed. */
-		note_newborn(attachment, tid);
+		note_newborn(attachment, tracee);
 		proceed(attachment, tracee);
 		break;
 	case PTRACE_EVENT_VFORK:
 		/* The child has not run yet, and would have to before the
 		 * call can end: leave both here. */
-		note_newborn(attachment, tid);
+		note_newborn(attachment, tracee);
 		break;
 	case PTRACE_EVENT_EXEC:
 		attachment->execed = true;

@@ -14,7 +14,7 @@ enum {
 };
 
 /* NULL: fit to run a call. */
-static const char *unfit(const struct hf_tracee *tracee)
+static const char *unfit(struct hf_tracee *tracee)
 {
 	if (tracee->held_signal)
 		return "each thread is about to handle a signal";

@@ -46,10 +46,10 @@ static uint64_t blocked_during_call(void)
 		 signal_bit(SIGTRAP) | signal_bit(SIGSYS));
 }
 
-static bool set_mask(pid_t tid, uint64_t mask)
+static bool set_mask(struct hf_tracee *tracee, uint64_t mask)
 {
-	return ptrace(PTRACE_SETSIGMASK, tid, HF_KERNEL_SIGSET_BYTES,
-		      &mask) == 0;
+	return hf_tracee_ptrace(tracee, PTRACE_SETSIGMASK,
+				(void *)HF_KERNEL_SIGSET_BYTES, &mask) == 0;
 }
 
 static struct hf_error *gone(struct hf_remote_call *call)
@@ -102,7 +102,8 @@ struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 	call->site = site;
 	call->alive = true;
 	call->options = options | HF_PTRACE_O_SUSPEND_SECCOMP;
-	if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, call->options) < 0) {
+	if (hf_tracee_ptrace(tracee, PTRACE_SETOPTIONS, NULL,
+			     (void *)call->options) < 0) {
 		int suspend_errno = errno;
 
 		if (suspend_errno == ESRCH)
@@ -113,10 +114,11 @@ struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 
 		if (err)
 			return err;
-		if (ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, options) < 0)
+		if (hf_tracee_ptrace(tracee, PTRACE_SETOPTIONS, NULL,
+				     (void *)options) < 0)
 			return gone(call);
 	}
-	if (!set_mask(tracee->tid, blocked_during_call()))
+	if (!set_mask(tracee, blocked_during_call()))
 		return gone(call);
 	call->begun = true;
 	return NULL;
@@ -128,7 +130,7 @@ static bool is_own_fault(struct hf_remote_call *call, int signal_number)
 {
 	siginfo_t info;
 
-	if (ptrace(PTRACE_GETSIGINFO, call->tracee->tid, NULL, &info) < 0)
+	if (hf_tracee_ptrace(call->tracee, PTRACE_GETSIGINFO, NULL, &info) < 0)
 		return false;
 	if (info.si_code > 0 &&
 	    (signal_bit(signal_number) & ~blocked_during_call()))
@@ -156,7 +158,7 @@ static struct hf_error *run(struct hf_remote_call *call, int request,
 				HF_ERROR_OS,
 				"thread %d keeps stopping for other reasons",
 				tid);
-		if (ptrace(request, tid, NULL, NULL) < 0)
+		if (hf_tracee_ptrace(call->tracee, request, NULL, NULL) < 0)
 			return gone(call);
 		do {
 			pid_t got = hf_wait_clock_wait(call->clock, tid,
@@ -171,7 +173,8 @@ static struct hf_error *run(struct hf_remote_call *call, int request,
 			if (hf_proc_is_dead(tid))
 				return gone(call);
 			if (++ticks == limit_ms / HF_WAIT_TICK_MS)
-				ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+				hf_tracee_ptrace(call->tracee, PTRACE_INTERRUPT,
+						 NULL, NULL);
 		} while (true);
 
 		int event = status >> 16, signal_number = WSTOPSIG(status);
@@ -214,12 +217,12 @@ struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
 	regs.r10 = args[3];
 	regs.r8 = args[4];
 	regs.r9 = args[5];
-	if (ptrace(PTRACE_SETREGS, call->tracee->tid, NULL, &regs) < 0)
+	if (hf_tracee_ptrace(call->tracee, PTRACE_SETREGS, NULL, &regs) < 0)
 		return gone(call);
 	err = run(call, PTRACE_SYSCALL, ENTER_LIMIT_MS, &status);
 	if (err)
 		return err;
-	if (ptrace(PTRACE_GETREGS, call->tracee->tid, NULL, &regs) < 0)
+	if (hf_tracee_ptrace(call->tracee, PTRACE_GETREGS, NULL, &regs) < 0)
 		return gone(call);
 	if (status >> 16 == 0 && (int64_t)regs.orig_rax == nr)
 		return NULL;
@@ -227,7 +230,7 @@ struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
 	int64_t other = (int64_t)regs.orig_rax;
 
 	regs.orig_rax = ~0ull; /* whatever it is: not this time */
-	ptrace(PTRACE_SETREGS, call->tracee->tid, NULL, &regs);
+	hf_tracee_ptrace(call->tracee, PTRACE_SETREGS, NULL, &regs);
 	return hf_error_create(HF_ERROR_OS,
 			       "thread %d entered system call %" PRId64
 			       " instead of %ld", call->tracee->tid, other,
@@ -238,7 +241,6 @@ struct hf_error *hf_remote_call_finish(struct hf_remote_call *call,
 				       enum hf_remote_stop *stop_ret,
 				       int64_t *result_ret)
 {
-	pid_t tid = call->tracee->tid;
 	struct user_regs_struct regs;
 	struct hf_error *err;
 	int status;
@@ -249,13 +251,14 @@ struct hf_error *hf_remote_call_finish(struct hf_remote_call *call,
 	if (status >> 16 == PTRACE_EVENT_CLONE) {
 		unsigned long message = 0;
 
-		if (ptrace(PTRACE_GETEVENTMSG, tid, NULL, &message) < 0)
+		if (hf_tracee_ptrace(call->tracee, PTRACE_GETEVENTMSG, NULL,
+				     &message) < 0)
 			return gone(call);
 		*stop_ret = HF_REMOTE_CLONED;
 		*result_ret = (int64_t)message;
 		return NULL;
 	}
-	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) < 0)
+	if (hf_tracee_ptrace(call->tracee, PTRACE_GETREGS, NULL, &regs) < 0)
 		return gone(call);
 	*stop_ret = HF_REMOTE_RETURNED;
 	*result_ret = (int64_t)regs.rax;
@@ -269,13 +272,13 @@ struct hf_error *hf_remote_call_park(struct hf_remote_call *call,
 	struct hf_error *err;
 	int status;
 
-	ptrace(PTRACE_INTERRUPT, call->tracee->tid, NULL, NULL);
+	hf_tracee_ptrace(call->tracee, PTRACE_INTERRUPT, NULL, NULL);
 	do {
 		err = run(call, PTRACE_CONT, CALL_LIMIT_MS, &status);
 		if (err)
 			return err;
 	} while (status >> 16 != HF_PTRACE_EVENT_STOP);
-	if (ptrace(PTRACE_GETREGS, call->tracee->tid, NULL, &regs) < 0)
+	if (hf_tracee_ptrace(call->tracee, PTRACE_GETREGS, NULL, &regs) < 0)
 		return gone(call);
 	*rax_ret = (int64_t)regs.rax;
 	call->begun = false;
@@ -294,8 +297,8 @@ void hf_remote_call_end(struct hf_remote_call *call)
 		hf_error_ignore(hf_remote_call_park(call, &ignored));
 	if (call->alive) {
 		regs = hf_tracee_resume_registers(tracee);
-		ptrace(PTRACE_SETREGS, tracee->tid, NULL, &regs);
-		set_mask(tracee->tid, tracee->sigmask);
+		hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs);
+		set_mask(tracee, tracee->sigmask);
 		if (call->has_held)
 			hf_tracee_requeue_signal(call->pid, tracee->tid,
 						 &call->held);

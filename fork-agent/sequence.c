@@ -220,7 +220,7 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 		return hf_error_create(HF_ERROR_UNSUPPORTED,
 				       "process %d runs 32-bit code",
 				       attachment->pid);
-	if (!hf_syscall_site_check(injector->tid, sequence->site))
+	if (!hf_syscall_site_check(injector, sequence->site))
 		return again(sequence, hf_error_create(
 			HF_ERROR_TIMEOUT, "process %d runs another program "
 			"now (exec)", attachment->pid));
@@ -308,10 +308,13 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	struct hf_child *child = &sequence->child;
 	struct hf_error *err;
 
+	sequence->calls.before = sequence->hooks.before_call;
+	sequence->calls.arg = sequence->hooks.arg;
 	err = at_step(sequence, HF_STEP_CHECKED);
 	if (err)
 		return err;
-	err = hf_wait_clock_init(&sequence->clock, own_child(sequence));
+	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
+				 &sequence->calls);
 	if (err)
 		return err;
 	hf_attachment_init(&sequence->attachment, sequence->target.pid,
@@ -319,6 +322,8 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	sequence->attachment.attempt = sequence->attempt;
 	hf_wait_clock_start(&sequence->clock);
 	sequence->report.start_time = sequence->target.start_time;
+	sequence->report.parent_faults = UINT64_MAX;
+	sequence->report.peak_private_bytes = UINT64_MAX;
 
 	err = attach(sequence);
 	if (!err)
@@ -364,7 +369,8 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 
 	report->cow_pages = hf_child_cow_pages(&sequence->child,
 					       sequence->target.pid);
-	err = hf_wait_clock_init(&sequence->clock, own_child(sequence));
+	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
+				 &sequence->calls);
 	if (err)
 		return err;
 	hf_wait_clock_start(&sequence->clock);

@@ -14,6 +14,7 @@ struct hf_sequence {
 	uint32_t attempt;               /* from 1, for messages */
 	const volatile sig_atomic_t *cancelled; /* borrowed; may be NULL */
 	struct hf_capture_hooks hooks;
+	struct hf_trace_calls calls;    /* all that were made */
 	struct hf_wait_clock clock;     /* only while tracees are waited for */
 	struct hf_attachment attachment;
 	struct hf_child child;

@@ -93,7 +93,7 @@ struct hf_error *hf_syscall_site_find(pid_t tid, uint64_t *addr_ret)
 			       "process %d has no syscall instruction", tid);
 }
 
-bool hf_syscall_site_check(pid_t tid, uint64_t addr)
+bool hf_syscall_site_check(struct hf_tracee *tracee, uint64_t addr)
 {
 	/* Whole aligned words, so that a site in the last bytes of a mapping
 	 * can be read, too. */
@@ -102,7 +102,8 @@ bool hf_syscall_site_check(pid_t tid, uint64_t addr)
 		long word;
 
 		errno = 0;
-		word = ptrace(PTRACE_PEEKTEXT, tid, (void *)(at & ~7ul), NULL);
+		word = hf_tracee_ptrace(tracee, PTRACE_PEEKTEXT,
+				(void *)(at & ~7ul), NULL);
 		if ((word == -1 && errno) ||
 		    (uint8_t)((uint64_t)word >> (at % 8 * 8)) !=
 			    syscall_insn[i])

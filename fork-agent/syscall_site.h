@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "util/error.h"
+#include "fork-agent/tracee.h"
 
 /**
  * Find the bytes 0f 05 in memory that `tid`, a thread that is not a zombie,
@@ -18,7 +18,7 @@
 struct hf_error *hf_syscall_site_find(pid_t tid, uint64_t *addr_ret)
 	HF_MUST_CHECK;
 
-/** Are the bytes (still) there? `tid` is a ptrace-stopped tracee of ours. */
-bool hf_syscall_site_check(pid_t tid, uint64_t addr);
+/** Are the bytes (still) there? The tracee is stopped. */
+bool hf_syscall_site_check(struct hf_tracee *tracee, uint64_t addr);
 
 #endif

@@ -47,7 +47,7 @@ static uint64_t signal_bit(int signal_number)
 }
 
 void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
-		    enum hf_tracee_kind kind)
+		    enum hf_tracee_kind kind, struct hf_trace_calls *calls)
 {
 	struct hf_proc_stat stat;
 	struct hf_error *err;
@@ -56,6 +56,7 @@ void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 	memset(tracee, 0, sizeof(*tracee));
 	tracee->xstate = xstate;
 	tracee->tid = tid;
+	tracee->calls = calls;
 	tracee->kind = kind;
 	tracee->state = HF_TRACEE_RUNNING;
 	err = hf_proc_stat_read(tid, 0, &stat);
@@ -67,31 +68,42 @@ void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 	tracee->run_state = stat.state;
 }
 
+long hf_tracee_ptrace(struct hf_tracee *tracee, int request, void *addr,
+		      void *data)
+{
+	tracee->num_calls++;
+	return hf_ptrace(tracee->calls, request, tracee->tid, addr, data);
+}
+
 bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room)
 {
 	struct iovec gpr = { &tracee->regs, sizeof(tracee->regs) };
 	struct iovec xstate = { tracee->xstate, xstate_room };
 
-	if (ptrace(PTRACE_GETREGSET, tracee->tid, NT_PRSTATUS, &gpr) < 0)
+	if (hf_tracee_ptrace(tracee, PTRACE_GETREGSET, (void *)NT_PRSTATUS,
+			     &gpr) < 0)
 		return false;
 	if (tracee->xstate && xstate_room > 0 &&
-	    ptrace(PTRACE_GETREGSET, tracee->tid, NT_X86_XSTATE, &xstate) == 0)
+	    hf_tracee_ptrace(tracee, PTRACE_GETREGSET, (void *)NT_X86_XSTATE,
+			     &xstate) == 0)
 		tracee->xstate_bytes = xstate.iov_len;
 	tracee->has_registers =
-		ptrace(PTRACE_GETSIGMASK, tracee->tid, HF_KERNEL_SIGSET_BYTES,
-		       &tracee->sigmask) == 0;
+		hf_tracee_ptrace(tracee, PTRACE_GETSIGMASK,
+				 (void *)HF_KERNEL_SIGSET_BYTES,
+				 &tracee->sigmask) == 0;
 	return tracee->has_registers;
 }
 
 /* Signals in the thread's own or the process's queue. */
-static uint64_t pending_signals(pid_t tid, uint32_t flags)
+static uint64_t pending_signals(struct hf_tracee *tracee, uint32_t flags)
 {
 	struct peek_siginfo_args args = { .flags = flags, .nr = PEEK_MAX };
 	siginfo_t infos[PEEK_MAX];
 	uint64_t set = 0;
 	long n;
 
-	while ((n = ptrace(PTRACE_PEEKSIGINFO, tid, &args, infos)) > 0) {
+	while ((n = hf_tracee_ptrace(tracee, PTRACE_PEEKSIGINFO, &args,
+				     infos)) > 0) {
 		for (long i = 0; i < n; i++)
 			if (infos[i].si_signo >= 1 && infos[i].si_signo <= 64)
 				set |= signal_bit(infos[i].si_signo);
@@ -132,8 +144,8 @@ void hf_tracee_check_interrupted(struct hf_tracee *tracee)
 	 * close could hit somebody else's new one. */
 	if (nr == SYS_close)
 		return;
-	pending = (pending_signals(tracee->tid, 0) |
-		   pending_signals(tracee->tid, PEEK_SHARED)) &
+	pending = (pending_signals(tracee, 0) |
+		   pending_signals(tracee, PEEK_SHARED)) &
 		  ~tracee->sigmask;
 	tracee->interrupted_call =
 		!hf_tracee_effective_signals(tracee->tid, pending);
@@ -163,22 +175,23 @@ void hf_tracee_detach(struct hf_tracee *tracee)
 		struct user_regs_struct regs =
 			hf_tracee_resume_registers(tracee);
 
-		ptrace(PTRACE_SETREGS, tracee->tid, NULL, &regs);
+		hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs);
 	}
 	/* ESRCH: it was killed meanwhile. */
-	ptrace(PTRACE_DETACH, tracee->tid, NULL,
-	       (void *)(long)tracee->held_signal);
+	hf_tracee_ptrace(tracee, PTRACE_DETACH, NULL,
+			 (void *)(long)tracee->held_signal);
 	tracee->state = HF_TRACEE_GONE;
 }
 
-static bool peek_u64(pid_t tid, uint64_t addr, uint64_t *ret)
+static bool peek_u64(struct hf_tracee *tracee, uint64_t addr, uint64_t *ret)
 {
 	errno = 0;
-	*ret = (uint64_t)ptrace(PTRACE_PEEKDATA, tid, (void *)addr, NULL);
+	*ret = (uint64_t)hf_tracee_ptrace(tracee, PTRACE_PEEKDATA,
+					  (void *)addr, NULL);
 	return !(*ret == ~0ull && errno);
 }
 
-bool hf_tracee_in_rseq(const struct hf_tracee *tracee)
+bool hf_tracee_in_rseq(struct hf_tracee *tracee)
 {
 	/* struct rseq: cpu_id_start u32, cpu_id u32, rseq_cs u64 at 8.
 	 * struct rseq_cs: version u32, flags u32, start_ip u64 at 8,
@@ -187,26 +200,24 @@ bool hf_tracee_in_rseq(const struct hf_tracee *tracee)
 	struct rseq_configuration config = { 0 };
 	uint64_t cs, start, length;
 
-	if (ptrace((enum __ptrace_request)HF_PTRACE_GET_RSEQ_CONFIGURATION,
-		   tracee->tid,
-		   sizeof(config), &config) < 0 ||
+	if (hf_tracee_ptrace(tracee, HF_PTRACE_GET_RSEQ_CONFIGURATION,
+			     (void *)sizeof(config), &config) < 0 ||
 	    !config.rseq_abi_pointer)
 		return false;
-	if (!peek_u64(tracee->tid, config.rseq_abi_pointer + 8, &cs) || !cs)
+	if (!peek_u64(tracee, config.rseq_abi_pointer + 8, &cs) || !cs)
 		return false;
-	if (!peek_u64(tracee->tid, cs + 8, &start) ||
-	    !peek_u64(tracee->tid, cs + 16, &length))
+	if (!peek_u64(tracee, cs + 8, &start) ||
+	    !peek_u64(tracee, cs + 16, &length))
 		return true;
 	return tracee->regs.rip - start < length;
 }
 
-bool hf_tracee_dispatches_syscalls(const struct hf_tracee *tracee)
+bool hf_tracee_dispatches_syscalls(struct hf_tracee *tracee)
 {
 	struct syscall_dispatch_config config = { 0 };
 
-	return ptrace((enum __ptrace_request)HF_PTRACE_GET_SYSCALL_USER_DISPATCH,
-		      tracee->tid,
-		      sizeof(config), &config) == 0 &&
+	return hf_tracee_ptrace(tracee, HF_PTRACE_GET_SYSCALL_USER_DISPATCH,
+				(void *)sizeof(config), &config) == 0 &&
 	       config.mode != 0;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/user.h>
 
 #include "coredump/image.h"
+#include "fork-agent/trace_calls.h"
 #include "util/error.h"
 
 /* Not in glibc's <sys/ptrace.h> before 2.37; values of the kernel's ABI. */
@@ -39,6 +40,8 @@ enum hf_tracee_kind {
 
 struct hf_tracee {
 	pid_t tid;
+	struct hf_trace_calls *calls; /* borrowed */
+	uint32_t num_calls; /* ptrace and wait calls for this thread */
 	enum hf_tracee_state state;
 	enum hf_tracee_kind kind;
 	int event;         /* PTRACE_EVENT_* of the stop; 0: signal delivery */
@@ -59,7 +62,11 @@ struct hf_tracee {
 
 /** Start values, RUNNING; name and run_state from /proc. No ptrace. */
 void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
-		    enum hf_tracee_kind kind);
+		    enum hf_tracee_kind kind, struct hf_trace_calls *calls);
+
+/** ptrace(2) on this thread; counted. */
+long hf_tracee_ptrace(struct hf_tracee *tracee, int request, void *addr,
+		      void *data);
 
 /** Read registers, XSTATE (into at most `xstate_room` bytes) and signal mask
  * of a stopped thread. @return false if it died. */
@@ -93,10 +100,10 @@ void hf_tracee_detach(struct hf_tracee *tracee);
 
 /** Is the thread inside a restartable sequence, which the kernel would not
  * abort if we ran a system call from it? */
-bool hf_tracee_in_rseq(const struct hf_tracee *tracee);
+bool hf_tracee_in_rseq(struct hf_tracee *tracee);
 
 /** Does the thread turn system calls into SIGSYS (as Wine does)? */
-bool hf_tracee_dispatches_syscalls(const struct hf_tracee *tracee);
+bool hf_tracee_dispatches_syscalls(struct hf_tracee *tracee);
 
 /** Has the thread 32-bit code in front of it? */
 bool hf_tracee_is_compat(const struct hf_tracee *tracee);

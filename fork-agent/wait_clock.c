@@ -33,7 +33,8 @@ static int free_signal(void)
 }
 
 struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
-				    pid_t own_child)
+				    pid_t own_child,
+				    struct hf_trace_calls *calls)
 {
 	struct sigaction action = { .sa_handler = tick }; /* no SA_RESTART */
 	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID };
@@ -42,6 +43,7 @@ struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
 
 	memset(clock, 0, sizeof(*clock));
 	clock->own_child = own_child;
+	clock->calls = calls;
 	pthread_mutex_lock(&clock_lock);
 	signal_number = free_signal();
 	if (!signal_number) {
@@ -129,6 +131,7 @@ static pid_t wait_with(struct hf_wait_clock *clock, pid_t tid, int *status,
 	pid_t got;
 
 	flags |= __WALL | __WNOTHREAD;
+	hf_trace_calls_count(clock->calls);
 	if (clock->own_child)
 		got = wait_beside_own_child(clock->own_child, tid, status,
 					    flags);

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "fork-agent/trace_calls.h"
 #include "util/error.h"
 
 /**
@@ -26,6 +27,7 @@ struct hf_wait_clock {
 	pid_t own_child;          /* a tracee that is also a child of this
 				   * process: its end is for the caller's
 				   * own waitpid and only looked at; or 0 */
+	struct hf_trace_calls *calls; /* borrowed; may be NULL */
 	timer_t timer;
 	int signal;               /* 0: not initialized */
 	struct sigaction saved;
@@ -35,9 +37,12 @@ struct hf_wait_clock {
 enum { HF_WAIT_TICK_MS = 5 };
 
 /** For the calling thread. The ticks begin with hf_wait_clock_start.
- * @param own_child see above. */
+ * @param own_child see above.
+ * @param calls counts the waits; see above. */
 struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
-				    pid_t own_child) HF_MUST_CHECK;
+				    pid_t own_child,
+				    struct hf_trace_calls *calls)
+	HF_MUST_CHECK;
 /** Safe on an all-zero clock. */
 void hf_wait_clock_deinit(struct hf_wait_clock *clock);
 
