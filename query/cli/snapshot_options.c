@@ -1,0 +1,111 @@
+/* Snapshot options: what the verbs that take snapshots are told.
+ * SPDX-License-Identifier: MIT */
+#include "query/cli/snapshot_options.h"
+
+#include "util/parse.h"
+
+/* Group 1 is the verb's own, 2 the messages of all verbs. */
+enum { GROUP_CAPTURE = 3 };
+
+enum {
+	KEY_FORCE = HF_KEY_VERB,
+	KEY_TIMEOUT,
+};
+
+/* One line each, also in the parser below. */
+static const struct argp_option capture_options[] = {
+	{ 0, 0, 0, 0, "Capture:", GROUP_CAPTURE },
+	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
+	  "Give up when its threads have not stopped after this time, "
+	  "in each of three attempts (default 2)",
+	  GROUP_CAPTURE },
+	{ 0 },
+};
+
+static error_t parse_capture(int key, char *arg, struct argp_state *state)
+{
+	struct hf_snapshot_options *options = state->input;
+	struct hf_error *err = NULL;
+
+	switch (key) {
+	case KEY_TIMEOUT:
+		err = hf_parse_range(arg, "--timeout", 1, 3600,
+				     &options->timeout_s);
+		break;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	if (err)
+		argp_error(state, "%s", err->message);
+	hf_error_destroy(err);
+	return 0;
+}
+
+const struct argp hf_capture_argp = {
+	.options = capture_options,
+	.parser = parse_capture,
+};
+
+static const struct argp_option snapshot_options[] = {
+	{ "pid", 'p', "PID", 0, "The process", 0 },
+	{ "output", 'o', "FILE", 0, "The snapshot to write", 0 },
+	{ "force", KEY_FORCE, 0, 0, "Replace FILE if it exists", 0 },
+	{ 0 },
+};
+
+static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
+{
+	struct hf_snapshot_options *options = state->input;
+	struct hf_error *err = NULL;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		hf_cli_parse_init(state, 1);
+		state->child_inputs[1] = options;
+		return 0;
+	case 'p':
+		err = hf_parse_range(arg, "--pid", 1, INT32_MAX,
+				     &options->pid);
+		break;
+	case 'o':
+		options->output = arg;
+		return 0;
+	case KEY_FORCE:
+		options->force = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s' is not expected: -p PID -o FILE", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!options->pid)
+			argp_error(state, "which process? -p PID");
+		if (!options->output)
+			argp_error(state, "where to? -o FILE");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+	if (err)
+		argp_error(state, "%s", err->message);
+	hf_error_destroy(err);
+	return 0;
+}
+
+static const struct argp_child children[] = {
+	{ &hf_message_options, 0, NULL, 0 },
+	{ &hf_capture_argp, 0, NULL, 0 },
+	{ 0 },
+};
+
+const struct argp hf_snapshot_argp = {
+	.options = snapshot_options,
+	.parser = parse_snapshot,
+	.doc = "Take a snapshot of a running process: stop it for "
+	       "milliseconds, fork it, let it run on; then index the frozen "
+	       "copy. The file appears whole or not at all; it holds the shape "
+	       "of the heap, no contents. Ctrl-C is safe at any time.\n"
+	       "\n"
+	       "    heapfork snapshot -p 4711 -o app.heap\n"
+	       "    heapfork snapshot -p $(pidof -s nginx) -o web.heap --force\n",
+	.children = children,
+};

@@ -1,0 +1,31 @@
+/* Snapshot options: what the verbs that take snapshots are told.
+ * SPDX-License-Identifier: MIT */
+#ifndef HF_QUERY_CLI_SNAPSHOT_OPTIONS_H
+#define HF_QUERY_CLI_SNAPSHOT_OPTIONS_H
+
+#include "query/cli/cli.h"
+
+/** To add an option: a field here; a key, a line of the table and a case in
+ * snapshot_options.c; its use in snapshot_take.c; heapfork-snapshot(1). */
+struct hf_snapshot_options {
+	struct hf_cli *cli; /* first: it is an input of hf_cli_parse */
+
+	/* Which process, and where to: of `snapshot` only. */
+	uint64_t pid;       /* 0: not given */
+	const char *output; /* NULL: not given */
+
+	/* The file. */
+	bool force;
+
+	/* The capture. */
+	uint64_t timeout_s; /* for each attempt; 0: the capture's own */
+};
+
+/** How a snapshot is taken: for any verb that takes some, as a child of its
+ * argp. Its input is the struct hf_snapshot_options. */
+extern const struct argp hf_capture_argp;
+
+/** The command line of `heapfork snapshot`. */
+extern const struct argp hf_snapshot_argp;
+
+#endif

@@ -1,0 +1,118 @@
+/* Snapshot take: one snapshot of one process into one file.
+ * SPDX-License-Identifier: MIT */
+#include "query/cli/snapshot_take.h"
+
+#include "query/cli/progress.h"
+#include "query/cli/snapshot_record.h"
+#include "query/cli/snapshot_report.h"
+#include "util/output.h"
+
+/* What outlives single steps. */
+struct work {
+	struct hf_cli *cli;
+	struct hf_frozen *frozen;
+	struct hf_snapshot_record record;
+	struct hf_error *zombie; /* the child left one */
+};
+
+/* The image was read for the last time: from here on the process is alone. */
+static struct hf_error *image_done(void *arg)
+{
+	struct work *work = arg;
+
+	work->zombie = hf_frozen_release(work->frozen);
+	hf_snapshot_record_end(&work->record, hf_frozen_report(work->frozen));
+	return NULL;
+}
+
+static struct hf_capture_options
+capture_options(const struct hf_snapshot_options *options, pid_t pid)
+{
+	return (struct hf_capture_options){
+		.pid = pid,
+		.stop_timeout_ms = (uint32_t)options->timeout_s * 1000,
+		.cancelled = options->cli->cancelled,
+	};
+}
+
+static struct hf_error *take(struct work *work,
+			     const struct hf_capture_options *capture,
+			     const struct hf_progress *progress,
+			     const char *path,
+			     struct hf_index_summary *summary)
+{
+	struct hf_index_options index = {
+		.snapshot = &work->record.row,
+		.image_done = image_done,
+		.arg = work,
+		.facts = work->record.facts,
+		.num_facts = HF_SNAPSHOT_NUM_FACTS,
+		.progress = progress,
+	};
+	/* Destroyed before the frozen child it reads, by the caller. */
+	HF_AUTO(hf_image) struct hf_image *image = NULL;
+	const struct hf_capture_report *report;
+	struct hf_error *err = hf_capture(capture, &work->frozen);
+
+	if (err)
+		return err;
+	report = hf_frozen_report(work->frozen);
+	hf_snapshot_record_pause(&work->record, report);
+	hf_snapshot_report_pause(work->cli, report);
+	err = hf_frozen_open_image(work->frozen, &image);
+	if (!err)
+		err = hf_index(image, path, &index, summary);
+	/* It may have come after the last look of the index. */
+	if (!err && *work->cli->cancelled)
+		err = hf_error_create(HF_ERROR_INTERRUPTED, "interrupted");
+	return err;
+}
+
+struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
+				  pid_t pid, const char *output_path,
+				  struct hf_snapshot_result *result_ret)
+{
+	struct hf_cli *cli = options->cli;
+	const struct hf_capture_options capture = capture_options(options,
+								  pid);
+	struct work work = { .cli = cli };
+	HF_AUTO(hf_snapshot_record) struct hf_snapshot_record *record =
+		&work.record;
+	HF_AUTO(hf_output) struct hf_output *output = NULL;
+	uint64_t start_ns = hf_now_ns();
+	struct hf_cli_progress progress;
+	struct hf_error *err;
+	bool has_zombie;
+
+	*result_ret = (struct hf_snapshot_result){ 0 };
+	err = hf_output_begin(output_path, options->force, &output);
+	if (err)
+		return err;
+	hf_snapshot_record_init(record, pid);
+	hf_cli_progress_init(&progress, cli);
+	err = take(&work, &capture, &progress.hooks, hf_output_path(output),
+		   &result_ret->summary);
+	if (work.frozen && !work.zombie)
+		work.zombie = hf_frozen_release(work.frozen);
+	has_zombie = work.zombie;
+	if (work.frozen)
+		result_ret->report = *hf_frozen_report(work.frozen);
+	hf_frozen_destroy(work.frozen);
+	hf_cli_progress_clear(&progress);
+	if (!err)
+		err = hf_output_commit(output);
+	if (has_zombie)
+		hf_cli_warn(cli, HF_TAKE(work.zombie));
+	if (err)
+		return hf_output_blame(output, err);
+	hf_snapshot_report_result(cli, output_path, &result_ret->summary,
+				  hf_now_ns() - start_ns);
+	result_ret->partial = result_ret->summary.partial ||
+			      record->row.partial || has_zombie;
+	return NULL;
+}
+
+void hf_snapshot_result_deinit(struct hf_snapshot_result *result)
+{
+	hf_index_summary_deinit(&result->summary);
+}
