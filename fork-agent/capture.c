@@ -11,6 +11,7 @@
 enum {
 	DEFAULT_STOP_TIMEOUT_MS = 2000,
 	DEFAULT_ATTEMPTS = 3,
+	DEFAULT_SAFE_POINT_TRIES = 5,
 	FIRST_BACK_OFF_MS = 5, /* doubled for each further attempt */
 	MAX_BACK_OFF_MS = 500,
 };
@@ -68,6 +69,8 @@ hf_capture_with_hooks(const struct hf_capture_options *options,
 		full.stop_timeout_ms = DEFAULT_STOP_TIMEOUT_MS;
 	if (!full.attempts)
 		full.attempts = DEFAULT_ATTEMPTS;
+	if (!full.safe_point_tries)
+		full.safe_point_tries = DEFAULT_SAFE_POINT_TRIES;
 	err = hf_preflight_check(full.pid, &target);
 	if (err)
 		return err;

@@ -25,7 +25,8 @@ struct hf_capture_options {
 				    * beyond it; 0: none */
 	const struct hf_safe_point *safe_point; /* borrowed; NULL: stop
 				    * wherever the threads are */
-	uint32_t safe_point_tries; /* stops to find a safe point; 0: default */
+	uint32_t safe_point_tries; /* stops to find a safe point; 0: the
+				    * default, 5 */
 	bool exact;                /* no safe point: TIMEOUT, no snapshot */
 	uint64_t keep_free_bytes;  /* give the fork up rather than leave less
 				    * memory than this to the target's cgroups
@@ -73,7 +74,7 @@ struct hf_capture_report {
 	uint64_t peak_private_bytes; /* most memory that the child had to
 				  * itself at any time: what it cost */
 	uint64_t pause_calls;    /* ptrace and wait calls inside the pause */
-	uint64_t missed_pause_ns; /* of attempts before the last one: longest */
+	uint64_t missed_pause_ns; /* of stops before the last one: longest */
 	uint32_t max_thread_calls; /* of them: most for one thread that was not
 				  * borrowed */
 	uint32_t num_threads;    /* stopped, or partial */

@@ -139,6 +139,7 @@ static struct hf_error *make_xstate_room(struct hf_attachment *attachment)
 	unsigned int eax, ebx, ecx, edx;
 	size_t room = XSTATE_ROOM_MIN, bytes;
 
+	free(attachment->xstate);
 	/* CPUID leaf 0Dh: ecx is the size with every feature of this CPU. */
 	if (__get_cpuid_count(0x0d, 0, &eax, &ebx, &ecx, &edx) && ecx > room)
 		room = (ecx + 63) / 64 * 64;
@@ -152,6 +153,32 @@ static struct hf_error *make_xstate_room(struct hf_attachment *attachment)
 	for (size_t i = 0; i < attachment->capacity; i++)
 		attachment->tracees[i].xstate = attachment->xstate + i * room;
 	return NULL;
+}
+
+void hf_attachment_restart(struct hf_attachment *attachment)
+{
+	size_t num = attachment->num, num_kept = 0;
+
+	memset(attachment->slots, 0,
+	       attachment->num_slots * sizeof(*attachment->slots));
+	attachment->num = 0;
+	attachment->num_running = 0;
+	attachment->first_stop_ns = 0;
+	attachment->overflow = false;
+	for (size_t i = 0; i < num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+
+		if (tracee->state != HF_TRACEE_RUNNING &&
+		    tracee->state != HF_TRACEE_PARTIAL)
+			continue;
+		tracee->state = HF_TRACEE_RUNNING;
+		tracee->in_vfork = false;
+		attachment->tracees[num_kept++] = *tracee;
+		attachment->num_running++;
+		attachment->num = num_kept;
+		attachment->slots[slot_of(attachment, tracee->tid)] =
+			(uint32_t)num_kept;
+	}
 }
 
 /* ---- attach ---- */

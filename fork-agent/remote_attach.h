@@ -60,6 +60,12 @@ struct hf_error *
 hf_attachment_wait(struct hf_attachment *attachment, uint32_t timeout_ms,
 		   const volatile sig_atomic_t *cancelled) HF_MUST_CHECK;
 
+/**
+ * After hf_attachment_release: begin anew, with hf_attachment_seize. Threads
+ * that were given up and are still attached stay so.
+ */
+void hf_attachment_restart(struct hf_attachment *attachment);
+
 /** Change the state of a tracee; keeps the count of running ones. */
 void hf_attachment_set_state(struct hf_attachment *attachment,
 			     struct hf_tracee *tracee,

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "fork-agent/sequence.h"
 
+#include <inttypes.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -16,11 +17,18 @@
 /* Before the pause everything is found and allocated that the pause needs; in
  * the pause are only waits and ptrace calls; what can wait comes after it.
  *
- *	before   find a syscall instruction, attach, make room
+ *	before   find a syscall instruction, what the safe point needs;
+ *	         attach, make room
  *	pause    interrupt, wait for all, read registers, check the
  *	         instruction, fork, put the injector back and let it go,
  *	         let the others go
  *	after    make the child die with us, close its descriptors
+ *
+ * A stop at a bad moment for the heap's readers is released and made again.
+ * In between all threads are detached: one that stays attached has to be served
+ * for each signal, fork and job control stop as long as the back-off lasts, and
+ * a signal that its program ignores would interrupt its calls. To attach anew
+ * costs the target nothing.
  *
  * The injector is put back before any other goes: behind detached threads that
  * want the CPU it would wait for a turn of its own. */
@@ -28,6 +36,9 @@
 enum {
 	FIFO_PRIORITY = 10,
 	LONG_WAIT_NS = 10 * 1000 * 1000, /* until the first thread stops */
+	SERVE_INTERVAL_NS = 1000 * 1000, /* of threads that stop late */
+	FIRST_BACK_OFF_NS = 2 * 1000 * 1000, /* doubled for each further stop */
+	MAX_BACK_OFF_NS = 50 * 1000 * 1000,
 };
 
 /* Detaching wakes a thread, which would take the CPU from a tracer of normal
@@ -98,6 +109,9 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 	if (err)
 		return err;
 	err = at_step(sequence, HF_STEP_SITE_FOUND);
+	if (!err && sequence->safe_point)
+		err = sequence->safe_point->prepare(sequence->safe_point->arg,
+						    pid);
 	if (err)
 		return err;
 	err = hf_attachment_seize(&sequence->attachment);
@@ -107,6 +121,7 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 		err = hf_preflight_recheck(&sequence->target);
 	if (err)
 		return err;
+	free(sequence->threads);
 	sequence->threads = calloc(sequence->attachment.capacity,
 				   sizeof(*sequence->threads));
 	if (!sequence->threads)
@@ -145,6 +160,9 @@ static struct hf_error *read_threads(struct hf_sequence *sequence)
 	pid_t pid = sequence->target.pid;
 	size_t n = 0;
 
+	report->num_partial = 0;
+	report->num_vfork_children = 0;
+	report->num_restarted = 0;
 	hf_attachment_read_registers(attachment);
 	for (size_t i = 0; i < attachment->num; i++) {
 		struct hf_tracee *tracee = &attachment->tracees[i];
@@ -169,6 +187,77 @@ static struct hf_error *read_threads(struct hf_sequence *sequence)
 	sequence->num_threads = n;
 	report->num_threads = (uint32_t)n;
 	return at_step(sequence, HF_STEP_REGISTERS);
+}
+
+/* Long enough for the threads to be elsewhere, and never in step with them. */
+static uint64_t safe_point_back_off_ns(uint32_t num_stops)
+{
+	uint64_t back_off = FIRST_BACK_OFF_NS;
+
+	for (uint32_t i = 1; i < num_stops && back_off < MAX_BACK_OFF_NS; i++)
+		back_off *= 2;
+	if (back_off > MAX_BACK_OFF_NS)
+		back_off = MAX_BACK_OFF_NS;
+	return back_off + hf_now_ns() / 64 % (back_off / 2);
+}
+
+static struct hf_error *not_exact(const struct hf_sequence *sequence)
+{
+	const struct hf_safe_point_state *state =
+		&sequence->report.safe_point;
+	uint32_t tries = sequence->report.safe_point_tries;
+	const char *name = "";
+	struct hf_error *err;
+
+	for (size_t i = 0; i < sequence->num_threads; i++)
+		if (sequence->threads[i].tid == state->tid_inside)
+			name = sequence->threads[i].name;
+	err = hf_error_create(HF_ERROR_TIMEOUT,
+			      "process %d was at no safe point at %" PRIu32
+			      " stop%s", sequence->target.pid, tries,
+			      tries == 1 ? "" : "s");
+	if (state->tid_inside)
+		err = hf_error_cause(
+			err, "at the last one %" PRIu32 " thread(s) were in "
+			"the allocator's code, among them %d '%s', and %"
+			PRIu32 " arena lock(s) were held", state->num_inside,
+			state->tid_inside, name, state->num_locked);
+	else
+		err = hf_error_cause(
+			err, "at the last one %" PRIu32 " thread(s) were in "
+			"the allocator's code, and %" PRIu32 " arena lock(s) "
+			"were held", state->num_inside, state->num_locked);
+	return hf_error_fix(err, "try again, allow more stops "
+			    "(--safe-point-tries), or do without --exact: the "
+			    "snapshot then says what is in doubt");
+}
+
+/* A bad moment, and there may be a better one? */
+static struct hf_error *look_for_safe_point(struct hf_sequence *sequence,
+					    bool *again_ret)
+{
+	const struct hf_safe_point *safe_point = sequence->safe_point;
+	struct hf_capture_report *report = &sequence->report;
+	struct hf_safe_point_state state = { 0 };
+	uint64_t back_off;
+	bool is_last;
+
+	*again_ret = false;
+	if (!safe_point)
+		return NULL;
+	safe_point->look(safe_point->arg, sequence->target.pid,
+			 sequence->threads, sequence->num_threads, &state);
+	report->safe_point = state;
+	report->safe_point_tries++;
+	if (!hf_safe_point_is_unsafe(&state))
+		return NULL;
+	back_off = safe_point_back_off_ns(report->safe_point_tries);
+	is_last = report->safe_point_tries >= sequence->safe_point_tries ||
+		  (sequence->deadline_ns &&
+		   hf_now_ns() + back_off >= sequence->deadline_ns);
+	sequence->back_off_ns = back_off;
+	*again_ret = !is_last;
+	return is_last && sequence->exact ? not_exact(sequence) : NULL;
 }
 
 static struct hf_error *fork_in(struct hf_sequence *sequence,
@@ -238,13 +327,17 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 	return err;
 }
 
-static struct hf_error *pause_and_fork(struct hf_sequence *sequence)
+/* @param again_ret set if the threads were let go because the moment was a
+ * bad one, and should be stopped again. */
+static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
+				       bool *again_ret)
 {
 	struct hf_capture_report *report = &sequence->report;
 	struct priority priority;
 	uint64_t start, stopped, read, resume;
 	struct hf_error *err;
 
+	*again_ret = false;
 	raise_priority(&priority);
 	start = hf_now_ns();
 	err = stop(sequence);
@@ -256,6 +349,8 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence)
 		err = read_threads(sequence);
 	read = hf_now_ns();
 	if (!err)
+		err = look_for_safe_point(sequence, again_ret);
+	if (!err && !*again_ret)
 		err = fork_stopped(sequence);
 	resume = hf_now_ns();
 	if (err)
@@ -270,8 +365,43 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence)
 		report->resume_ns =
 			start + report->pause_ns - sequence->fork_done_ns;
 	restore_priority(&priority);
+	if (*again_ret && report->missed_pause_ns < report->pause_ns)
+		report->missed_pause_ns = report->pause_ns;
 	if (!err)
 		err = at_step(sequence, HF_STEP_RESUMED);
+	return err;
+}
+
+/* The target runs. Threads that could not be stopped are let go as soon as
+ * they are. */
+static struct hf_error *back_off(struct hf_sequence *sequence)
+{
+	const struct timespec interval = { .tv_nsec = SERVE_INTERVAL_NS };
+	uint64_t end = hf_now_ns() + sequence->back_off_ns;
+
+	while (hf_now_ns() < end) {
+		if (sequence->cancelled && *sequence->cancelled)
+			return hf_error_create(HF_ERROR_INTERRUPTED,
+					       "interrupted");
+		nanosleep(&interval, NULL);
+		hf_attachment_serve(&sequence->attachment);
+	}
+	hf_attachment_restart(&sequence->attachment);
+	return NULL;
+}
+
+static struct hf_error *capture(struct hf_sequence *sequence)
+{
+	bool is_bad_moment = false;
+	struct hf_error *err;
+
+	do {
+		err = is_bad_moment ? back_off(sequence) : NULL;
+		if (!err)
+			err = attach(sequence);
+		if (!err)
+			err = pause_and_fork(sequence, &is_bad_moment);
+	} while (!err && is_bad_moment);
 	return err;
 }
 
@@ -325,9 +455,7 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	sequence->report.parent_faults = UINT64_MAX;
 	sequence->report.peak_private_bytes = UINT64_MAX;
 
-	err = attach(sequence);
-	if (!err)
-		err = pause_and_fork(sequence);
+	err = capture(sequence);
 	if (child->pid) {
 		struct hf_error *adopt_err =
 			hf_child_adopt(child, &sequence->clock);

@@ -12,6 +12,10 @@ struct hf_sequence {
 	struct hf_target target;
 	uint32_t stop_timeout_ms;
 	uint32_t attempt;               /* from 1, for messages */
+	const struct hf_safe_point *safe_point; /* borrowed; may be NULL */
+	uint32_t safe_point_tries;      /* at least 1 */
+	bool exact;                     /* only a safe point will do */
+	uint64_t deadline_ns;           /* monotonic; 0: none */
 	const volatile sig_atomic_t *cancelled; /* borrowed; may be NULL */
 	struct hf_capture_hooks hooks;
 	struct hf_trace_calls calls;    /* all that were made */
@@ -23,6 +27,7 @@ struct hf_sequence {
 	size_t num_threads;
 	struct hf_capture_report report;
 	uint64_t fork_done_ns;          /* monotonic */
+	uint64_t back_off_ns;           /* until the next stop */
 	bool retry;                     /* the failure may not happen again */
 };
 

@@ -144,6 +144,10 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 	tracer->sequence.target = *target;
 	tracer->sequence.stop_timeout_ms = options->stop_timeout_ms;
 	tracer->sequence.attempt = attempt;
+	tracer->sequence.safe_point = options->safe_point;
+	tracer->sequence.safe_point_tries = options->safe_point_tries;
+	tracer->sequence.exact = options->exact;
+	tracer->sequence.deadline_ns = options->deadline_ns;
 	tracer->sequence.cancelled = options->cancelled;
 	if (hooks)
 		tracer->sequence.hooks = *hooks;
