@@ -102,6 +102,13 @@ struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 				     result->num_threads, ret);
 }
 
+void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
+		    size_t num_ranges)
+{
+	if (!frozen->released)
+		hf_tracer_drop(frozen->tracer, ranges, num_ranges);
+}
+
 pid_t hf_frozen_pid(const struct hf_frozen *frozen)
 {
 	return hf_tracer_result(frozen->tracer)->child;

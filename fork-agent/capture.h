@@ -119,6 +119,15 @@ struct hf_error *hf_capture(const struct hf_capture_options *options,
 struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 				      struct hf_image **ret) HF_MUST_CHECK;
 
+/**
+ * Have the child give back the memory of these ranges, which must be private
+ * anonymous memory that has been read for the last time: what the target
+ * writes there afterwards is not copied. No error: what cannot be dropped
+ * stays. Counted in the report.
+ */
+void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
+		    size_t num_ranges);
+
 pid_t hf_frozen_pid(const struct hf_frozen *frozen);
 
 /**

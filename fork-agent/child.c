@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -16,9 +17,16 @@
 #include "util/array.h"
 #include "util/file.h"
 
+/* Documentation/admin-guide/mm/pagemap.rst */
+#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
+#define PAGEMAP_FILE (UINT64_C(1) << 61)      /* or shared memory */
+#define PAGEMAP_EXCLUSIVE (UINT64_C(1) << 56) /* nobody else maps it */
+
 enum {
 	CHILD_OPTIONS = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD,
 	ADOPT_LIMIT_MS = 20 * 1000,
+	PAGE_BYTES = 4096,
+	PAGEMAP_ENTRIES = 4096, /* read at a time: 16 MiB */
 };
 
 struct hf_error *hf_child_adopt(struct hf_child *child,
@@ -115,25 +123,38 @@ static void prefer_for_oom_kill(pid_t pid)
 		hf_error_ignore(hf_write_all(fd, path, "1000", 4));
 }
 
-void hf_child_prepare(struct hf_child *child, uint64_t site,
-		      bool no_close_range, struct hf_wait_clock *clock)
+/* Borrow the child's thread. It is in the stop of its birth, or in that in
+ * which hf_remote_call_end has left it. */
+static struct hf_error *begin_calls(const struct hf_child *child,
+				    uint64_t site, struct hf_tracee *tracee,
+				    struct hf_remote_call *call,
+				    struct hf_wait_clock *clock)
 {
-	struct hf_tracee tracee = {
+	*tracee = (struct hf_tracee){
 		.tid = child->pid,
 		.state = HF_TRACEE_STOPPED,
 		.event = HF_PTRACE_EVENT_STOP,
 		.calls = clock->calls,
 	};
+	if (!hf_tracee_read_registers(tracee, 0))
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "the forked process %d was killed",
+				       child->pid);
+	return hf_remote_call_begin(call, tracee, child->pid, site,
+				    CHILD_OPTIONS, clock);
+}
+
+void hf_child_prepare(struct hf_child *child, uint64_t site,
+		      bool no_close_range, struct hf_wait_clock *clock)
+{
+	struct hf_tracee tracee;
 	struct hf_remote_call call;
 	struct hf_proc_stat stat;
 	struct hf_error *err;
 	int64_t result = -ENOSYS;
 
 	prefer_for_oom_kill(child->pid);
-	if (!hf_tracee_read_registers(&tracee, 0))
-		return;
-	err = hf_remote_call_begin(&call, &tracee, child->pid, site,
-				   CHILD_OPTIONS, clock);
+	err = begin_calls(child, site, &tracee, &call, clock);
 	if (err) {
 		hf_error_ignore(err);
 		return;
@@ -196,9 +217,81 @@ uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent)
 	}
 	if (!private_pages(child->pid, &pages))
 		return UINT64_MAX;
+	pages += child->dropped_cow_pages;
 	/* What the child itself touched (its rseq area, when it closed its
 	 * descriptors) was copied for it, not for the target. */
 	return pages > child->faults_before ? pages - child->faults_before : 0;
+}
+
+/* Anonymous pages that the child alone maps: what a drop really frees. */
+static uint64_t count_own(int pagemap_fd, struct hf_range range,
+			  uint64_t *present_ret)
+{
+	uint64_t entries[PAGEMAP_ENTRIES], num_own = 0;
+	uint64_t at = range.start / PAGE_BYTES, end = range.end / PAGE_BYTES;
+
+	while (at < end) {
+		uint64_t num = end - at < PAGEMAP_ENTRIES ? end - at :
+							    PAGEMAP_ENTRIES;
+		ssize_t got = pread(pagemap_fd, entries, num * 8,
+				    (off_t)(at * 8));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 8)
+			break;
+		num = (uint64_t)got / 8;
+		for (uint64_t i = 0; i < num; i++) {
+			*present_ret += (entries[i] & PAGEMAP_PRESENT) != 0;
+			num_own += (entries[i] & (PAGEMAP_PRESENT |
+						  PAGEMAP_EXCLUSIVE |
+						  PAGEMAP_FILE)) ==
+				   (PAGEMAP_PRESENT | PAGEMAP_EXCLUSIVE);
+		}
+		at += num;
+	}
+	return num_own;
+}
+
+uint64_t hf_child_drop(struct hf_child *child, uint64_t site,
+		       const struct hf_range *ranges, size_t num_ranges,
+		       struct hf_wait_clock *clock)
+{
+	struct hf_tracee tracee;
+	struct hf_remote_call call;
+	struct hf_error *err;
+	uint64_t dropped = 0;
+	char path[64];
+
+	if (!child->pid || child->dead)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", child->pid);
+
+	HF_AUTO_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+
+	err = begin_calls(child, site, &tracee, &call, clock);
+	if (err) {
+		hf_error_ignore(err);
+		return 0;
+	}
+	for (size_t i = 0; i < num_ranges; i++) {
+		uint64_t len = ranges[i].end - ranges[i].start, present = 0;
+		uint64_t own = count_own(pagemap, ranges[i], &present);
+		int64_t result = call_in_child(&call, SYS_madvise,
+					       ranges[i].start, len,
+					       MADV_DONTNEED);
+
+		if (result == -ESRCH)
+			break;
+		/* A mapping in the range may refuse (huge pages of another
+		 * size, locked memory): its pages stay. */
+		if (result < 0)
+			continue;
+		dropped += present * PAGE_BYTES;
+		child->dropped_cow_pages += own;
+	}
+	hf_remote_call_end(&call);
+	return dropped;
 }
 
 void hf_child_kill(struct hf_child *child, struct hf_wait_clock *clock)

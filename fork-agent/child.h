@@ -3,6 +3,7 @@
 #ifndef HF_FORK_AGENT_CHILD_H
 #define HF_FORK_AGENT_CHILD_H
 
+#include "coredump/image.h"
 #include "fork-agent/remote_syscall.h"
 
 struct hf_child {
@@ -11,6 +12,7 @@ struct hf_child {
 	bool dead;             /* and waited for by us */
 	bool descriptors_closed;
 	uint64_t faults_before; /* page faults of its own, see below */
+	uint64_t dropped_cow_pages; /* dropped, and nobody else had them */
 };
 
 /** Wait until the fresh child is in its first stop; make it die with us. */
@@ -38,6 +40,17 @@ void hf_child_prepare(struct hf_child *child, uint64_t site,
  * @return UINT64_MAX if not known.
  */
 uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent);
+
+/**
+ * Make the child give back pages (MADV_DONTNEED), which must be private
+ * anonymous memory that nobody reads from it any more. The target's next write
+ * to such a page copies nothing. What cannot be dropped stays: no error.
+ *
+ * @return bytes that were there and no longer are.
+ */
+uint64_t hf_child_drop(struct hf_child *child, uint64_t site,
+		       const struct hf_range *ranges, size_t num_ranges,
+		       struct hf_wait_clock *clock);
 
 /** Kill and wait. The zombie that the target sees is another matter: reap.h */
 void hf_child_kill(struct hf_child *child, struct hf_wait_clock *clock);

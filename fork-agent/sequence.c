@@ -433,6 +433,19 @@ static struct hf_error *review(struct hf_sequence *sequence,
 	return gone;
 }
 
+/* Minor faults of all its threads so far. UINT64_MAX: not known. */
+static uint64_t faults_of(const struct hf_target *target)
+{
+	struct hf_proc_stat stat;
+	struct hf_error *err = hf_proc_stat_read(target->pid, 0, &stat);
+
+	if (!err && stat.state != 'Z' &&
+	    stat.start_time == target->start_time)
+		return stat.minor_faults;
+	hf_error_ignore(err);
+	return UINT64_MAX;
+}
+
 struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 {
 	struct hf_child *child = &sequence->child;
@@ -456,6 +469,7 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	sequence->report.peak_private_bytes = UINT64_MAX;
 
 	err = capture(sequence);
+	sequence->faults_at_fork = faults_of(&sequence->target);
 	if (child->pid) {
 		struct hf_error *adopt_err =
 			hf_child_adopt(child, &sequence->clock);
@@ -490,6 +504,32 @@ size_t hf_sequence_serve(struct hf_sequence *sequence)
 	return hf_attachment_serve(&sequence->attachment);
 }
 
+void hf_sequence_drop(struct hf_sequence *sequence,
+		      const struct hf_range *ranges, size_t num_ranges)
+{
+	struct hf_error *err;
+
+	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
+				 &sequence->calls);
+	if (err) {
+		hf_error_ignore(err);
+		return;
+	}
+	hf_wait_clock_start(&sequence->clock);
+	sequence->report.dropped_bytes +=
+		hf_child_drop(&sequence->child, sequence->site, ranges,
+			      num_ranges, &sequence->clock);
+	hf_wait_clock_deinit(&sequence->clock);
+}
+
+static void count_faults(struct hf_sequence *sequence)
+{
+	uint64_t now = faults_of(&sequence->target);
+
+	if (sequence->faults_at_fork != UINT64_MAX && now != UINT64_MAX)
+		sequence->report.parent_faults = now - sequence->faults_at_fork;
+}
+
 struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 {
 	struct hf_capture_report *report = &sequence->report;
@@ -497,6 +537,7 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 
 	report->cow_pages = hf_child_cow_pages(&sequence->child,
 					       sequence->target.pid);
+	count_faults(sequence);
 	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
 				 &sequence->calls);
 	if (err)

@@ -28,6 +28,7 @@ struct hf_sequence {
 	struct hf_capture_report report;
 	uint64_t fork_done_ns;          /* monotonic */
 	uint64_t back_off_ns;           /* until the next stop */
+	uint64_t faults_at_fork;        /* of the target; UINT64_MAX: unknown */
 	bool retry;                     /* the failure may not happen again */
 };
 
@@ -42,6 +43,10 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence) HF_MUST_CHECK;
 
 /** Let go threads that were late for the stop. @return how many are left. */
 size_t hf_sequence_serve(struct hf_sequence *sequence);
+
+/** Have the child give pages back: see hf_child_drop. */
+void hf_sequence_drop(struct hf_sequence *sequence,
+		      const struct hf_range *ranges, size_t num_ranges);
 
 /** Kill the child, have it reaped, and complete the report. */
 struct hf_error *hf_sequence_release(struct hf_sequence *sequence)

@@ -31,6 +31,8 @@ struct hf_tracer {
 	pthread_cond_t changed;     /* phase; with CLOCK_MONOTONIC */
 	enum phase phase;           /* guarded by lock */
 	bool joined;
+	const struct hf_range *drop; /* a request, guarded by lock; borrowed */
+	size_t num_drop;
 	struct hf_error *err;       /* of the attempt or the release */
 	struct hf_sequence sequence; /* the thread's own, while it runs */
 	struct hf_tracer_result result;
@@ -52,30 +54,67 @@ static void wait_while(struct hf_tracer *tracer, enum phase phase)
 	pthread_mutex_unlock(&tracer->lock);
 }
 
-/* Until the release, with an eye on threads that stop late. */
+/* Wait for a change, but no longer than interval_ns (0: no limit). */
+static void wait_change(struct hf_tracer *tracer, uint64_t interval_ns)
+{
+	struct timespec until;
+
+	if (!interval_ns) {
+		pthread_cond_wait(&tracer->changed, &tracer->lock);
+		return;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += (long)interval_ns;
+	if (until.tv_nsec >= 1000 * 1000 * 1000) {
+		until.tv_nsec -= 1000 * 1000 * 1000;
+		until.tv_sec++;
+	}
+	pthread_cond_timedwait(&tracer->changed, &tracer->lock, &until);
+}
+
+/* Until the release: requests, with an eye on threads that stop late. */
 static void serve(struct hf_tracer *tracer)
 {
 	size_t num_late = hf_sequence_serve(&tracer->sequence);
 
 	pthread_mutex_lock(&tracer->lock);
 	while (tracer->phase == PHASE_FROZEN) {
-		struct timespec until;
+		const struct hf_range *drop = tracer->drop;
+		size_t num_drop = tracer->num_drop;
 
-		if (num_late == 0) {
-			pthread_cond_wait(&tracer->changed, &tracer->lock);
-			continue;
+		if (!drop) {
+			wait_change(tracer, num_late ? SERVE_INTERVAL_NS : 0);
+			if (!num_late)
+				continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += SERVE_INTERVAL_NS;
-		if (until.tv_nsec >= 1000 * 1000 * 1000) {
-			until.tv_nsec -= 1000 * 1000 * 1000;
-			until.tv_sec++;
-		}
-		pthread_cond_timedwait(&tracer->changed, &tracer->lock,
-				       &until);
 		pthread_mutex_unlock(&tracer->lock);
-		num_late = hf_sequence_serve(&tracer->sequence);
+		if (drop)
+			hf_sequence_drop(&tracer->sequence, drop, num_drop);
+		if (num_late)
+			num_late = hf_sequence_serve(&tracer->sequence);
 		pthread_mutex_lock(&tracer->lock);
+		if (drop) {
+			tracer->drop = NULL;
+			pthread_cond_broadcast(&tracer->changed);
+		}
+	}
+	tracer->drop = NULL; /* too late for it */
+	pthread_cond_broadcast(&tracer->changed);
+	pthread_mutex_unlock(&tracer->lock);
+}
+
+void hf_tracer_drop(struct hf_tracer *tracer, const struct hf_range *ranges,
+		    size_t num_ranges)
+{
+	if (!num_ranges)
+		return;
+	pthread_mutex_lock(&tracer->lock);
+	if (tracer->phase == PHASE_FROZEN) {
+		tracer->drop = ranges;
+		tracer->num_drop = num_ranges;
+		pthread_cond_broadcast(&tracer->changed);
+		while (tracer->drop)
+			pthread_cond_wait(&tracer->changed, &tracer->lock);
 	}
 	pthread_mutex_unlock(&tracer->lock);
 }

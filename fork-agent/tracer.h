@@ -42,6 +42,10 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 const struct hf_tracer_result *
 hf_tracer_result(const struct hf_tracer *tracer);
 
+/** See hf_frozen_drop. Returns when it is done. */
+void hf_tracer_drop(struct hf_tracer *tracer, const struct hf_range *ranges,
+		    size_t num_ranges);
+
 /** Kill the child, have the target reap it, end the thread. Only once. */
 struct hf_error *hf_tracer_release(struct hf_tracer *tracer) HF_MUST_CHECK;
 
