@@ -149,6 +149,21 @@ static char *value_of(char *line, const char *key)
 	return strncmp(line, key, len) ? NULL : line + len;
 }
 
+/* "Key:   123 kB" as bytes. @return false if `key` is not the line's. */
+static bool take_kib(char *line, const char *key, uint64_t *bytes_ret)
+{
+	char *value = value_of(line, key);
+	uint64_t num;
+
+	if (!value)
+		return false;
+	value += strspn(value, " ");
+	if (!take_number(&value, 10, &num) ||
+	    __builtin_mul_overflow(num, 1024, bytes_ret))
+		*bytes_ret = 0;
+	return true;
+}
+
 static void take_field(char *line, struct hf_mapping *mapping)
 {
 	/* Rss comes first and has no huge pages of hugetlbfs in it. */
@@ -163,8 +178,16 @@ static void take_field(char *line, struct hf_mapping *mapping)
 		mapping->is_dontfork = has_flag(value, "dc");
 		mapping->is_wiped = has_flag(value, "wf") &&
 				    !has_flag(value, "dp");
+		mapping->is_no_huge = has_flag(value, "nh");
+		mapping->is_watched = has_flag(value, "um") ||
+				      has_flag(value, "uw") ||
+				      has_flag(value, "ui");
+		mapping->is_hugetlb = has_flag(value, "ht");
 		return;
 	}
+	if (take_kib(line, "Anonymous:", &mapping->anon_bytes) ||
+	    take_kib(line, "AnonHugePages:", &mapping->huge_bytes))
+		return;
 	value = value_of(line, "Rss:");
 	if (value) {
 		value += strspn(value, " ");

@@ -20,6 +20,12 @@ struct hf_mapping {
 			       * says so */
 	bool is_empty;        /* nothing of it is in memory or swap, but for
 			       * pages that are zero. Only smaps says so */
+	bool is_no_huge;      /* VmFlags nh: no huge pages, the program says */
+	bool is_watched;      /* VmFlags um, uw or ui: userfaultfd(2) */
+	bool is_hugetlb;      /* VmFlags ht: pages of hugetlbfs */
+	uint64_t anon_bytes;  /* in memory, not of a file. Only smaps says so,
+			       * as of the next and the flags above */
+	uint64_t huge_bytes;  /* of anon_bytes: in huge pages */
 	uint64_t file_offset; /* bytes */
 	uint64_t device;      /* as st_dev; 0 for anonymous memory */
 	uint64_t inode;       /* 0 for anonymous memory */

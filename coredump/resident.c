@@ -37,6 +37,7 @@ enum scan_category {
 	PAGE_IS_PRESENT = 1 << 3,
 	PAGE_IS_SWAPPED = 1 << 4, /* also of migration and marker entries */
 	PAGE_IS_PFNZERO = 1 << 5,
+	PAGE_IS_HUGE = 1 << 6,    /* mapped by one entry of 2 MiB */
 	PAGE_IS_GUARD = 1 << 8,   /* since 6.15; before, guard pages look
 				   * swapped */
 };
@@ -123,7 +124,7 @@ bool hf_resident_has_scan(const struct hf_resident *resident)
 }
 
 static struct hf_error *find_by_scan(struct hf_resident *resident,
-				     struct hf_range range, bool skip_zero,
+				     struct hf_range range, uint64_t skip,
 				     struct hf_error *(*found)(void *arg,
 							struct hf_range range),
 				     void *arg)
@@ -133,8 +134,7 @@ static struct hf_error *find_by_scan(struct hf_resident *resident,
 	while (at < range.end) {
 		struct scan_arg scan_arg;
 		int num = scan(resident, &scan_arg, at, range.end,
-			       resident->not_these |
-			       (skip_zero ? PAGE_IS_PFNZERO : 0));
+			       resident->not_these | skip);
 
 		if (num < 0 && errno == EINTR)
 			continue;
@@ -205,6 +205,19 @@ struct hf_error *hf_resident_find(struct hf_resident *resident,
 				  void *arg)
 {
 	if (resident->has_scan)
-		return find_by_scan(resident, range, skip_zero, found, arg);
+		return find_by_scan(resident, range,
+				    skip_zero ? PAGE_IS_PFNZERO : 0, found,
+				    arg);
+	return find_by_pagemap(resident, range, found, arg);
+}
+
+struct hf_error *hf_resident_find_small(struct hf_resident *resident,
+					struct hf_range range,
+					struct hf_error *(*found)(void *arg,
+							struct hf_range range),
+					void *arg)
+{
+	if (resident->has_scan)
+		return find_by_scan(resident, range, PAGE_IS_HUGE, found, arg);
 	return find_by_pagemap(resident, range, found, arg);
 }

@@ -32,6 +32,16 @@ struct hf_error *hf_resident_find(struct hf_resident *resident,
 							struct hf_range range),
 				  void *arg) HF_MUST_CHECK;
 
+/**
+ * As hf_resident_find, but leave out what huge pages map: 2 MiB by one entry.
+ * A kernel without PAGEMAP_SCAN does not tell them apart, and finds all.
+ */
+struct hf_error *hf_resident_find_small(struct hf_resident *resident,
+					struct hf_range range,
+					struct hf_error *(*found)(void *arg,
+							struct hf_range range),
+					void *arg) HF_MUST_CHECK;
+
 HF_DEFINE_AUTO(struct hf_resident *, hf_resident, hf_resident_destroy)
 
 #endif

@@ -181,6 +181,49 @@ static void smaps_tells_devices_and_empty_mappings(void **state)
 	}
 }
 
+static void smaps_tells_huge_pages_and_who_may_have_them(void **state)
+{
+	static const char smaps[] =
+		"1000-2000 rw-p 00000000 00:00 0 \n"
+		"Anonymous:          6144 kB\n"
+		"AnonHugePages:      4096 kB\n"
+		"VmFlags: rd wr mr mw me ac hg\n"
+		"2000-3000 rw-p 00000000 00:00 0 \n"
+		"Anonymous:             4 kB\n"
+		"AnonHugePages:         0 kB\n"
+		"VmFlags: rd wr mr mw me ac nh\n"
+		"3000-4000 rw-p 00000000 00:00 0 \n"
+		"AnonHugePages:         99999999999999999999 kB\n"
+		"Anonymous:             18446744073709551615 kB\n"
+		"VmFlags: rd wr um\n"
+		"4000-5000 rw-p 00000000 00:00 0 \n"
+		"VmFlags: rd wr uw\n"
+		"5000-6000 rw-p 00000000 00:00 0 \n"
+		"VmFlags: rd wr ui ht\n";
+	static const struct hf_mapping want[] = {
+		{ .anon_bytes = 6 << 20, .huge_bytes = 4 << 20 },
+		{ .anon_bytes = 4096, .is_no_huge = true },
+		{ .is_watched = true },
+		{ .is_watched = true },
+		{ .is_watched = true, .is_hugetlb = true },
+	};
+	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
+	HF_AUTO_FREE char *text = NULL;
+
+	(void)state;
+	assert_hf_ok(parse(smaps, &text, &maps));
+	assert_int_equal(maps.num, 5);
+	for (size_t i = 0; i < maps.num; i++) {
+		const struct hf_mapping *got = &maps.data[i];
+
+		assert_int_equal(got->anon_bytes, want[i].anon_bytes);
+		assert_int_equal(got->huge_bytes, want[i].huge_bytes);
+		assert_int_equal(got->is_no_huge, want[i].is_no_huge);
+		assert_int_equal(got->is_watched, want[i].is_watched);
+		assert_int_equal(got->is_hugetlb, want[i].is_hugetlb);
+	}
+}
+
 static void maps_and_smaps_of_this_process_agree_with_its_memory(void **state)
 {
 	static const char *const names[] = { "/proc/self/maps",
@@ -228,6 +271,7 @@ int main(void)
 		cmocka_unit_test(damaged_lines_are_bad_data),
 		cmocka_unit_test(smaps_tells_what_a_fork_leaves_out),
 		cmocka_unit_test(smaps_tells_devices_and_empty_mappings),
+		cmocka_unit_test(smaps_tells_huge_pages_and_who_may_have_them),
 		cmocka_unit_test(
 			maps_and_smaps_of_this_process_agree_with_its_memory),
 	};
