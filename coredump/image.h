@@ -34,6 +34,16 @@ enum hf_segment_kind {
 	HF_SEGMENT_SPECIAL /* vvar, vsyscall, device memory: not readable */
 };
 
+/** What the program, or a driver, told the kernel about a segment: bits. */
+enum hf_advice {
+	HF_ADVICE_DONTFORK = 1 << 0,   /* keep it out of forks */
+	HF_ADVICE_WIPEONFORK = 1 << 1, /* empty it in forks */
+	HF_ADVICE_DONTDUMP = 1 << 2,   /* keep it out of core files; no reason
+					* not to have it in an image */
+	HF_ADVICE_IO = 1 << 3,         /* memory of a device, or without struct
+					* page: reading it may do something */
+};
+
 #define HF_NO_MODULE UINT32_MAX
 
 struct hf_segment {
@@ -41,6 +51,7 @@ struct hf_segment {
 	uint32_t prot;             /* PROT_* of <sys/mman.h> */
 	enum hf_segment_kind kind;
 	enum hf_absent absent;     /* meaning of what is not resident */
+	uint32_t advice;           /* of enum hf_advice */
 	bool late;                 /* left out of the fork: its bytes are the
 				    * parent's, not of the instant */
 	uint32_t module_id;        /* index in modules, or HF_NO_MODULE */

@@ -158,21 +158,3 @@ bool hf_left_out_is_mapped(const struct hf_parent *parent,
 	}
 	return false;
 }
-
-struct hf_error *hf_left_out_may_be_wiped(const struct hf_parent *parent,
-					  const struct hf_mapping *mapping,
-					  bool *ret)
-{
-	struct hf_error *err;
-
-	*ret = true;
-	if (!hf_left_out_is_mapped(parent, mapping))
-		return NULL;
-	err = has_pages(parent, mapping, ret);
-	if (err && err->code != HF_ERROR_NO_MEMORY) {
-		hf_error_ignore(err); /* it is ending */
-		*ret = true;
-		return NULL;
-	}
-	return err;
-}

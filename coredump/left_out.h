@@ -26,14 +26,6 @@ void hf_left_out_deinit(struct hf_left_out *left_out);
 
 HF_DEFINE_AUTO(struct hf_left_out *, hf_left_out, hf_left_out_deinit)
 
-/**
- * Could this mapping of the child, which is empty, be one that was wiped by
- * the fork (MADV_WIPEONFORK)? Also true if the parent cannot tell.
- */
-struct hf_error *hf_left_out_may_be_wiped(const struct hf_parent *parent,
-					  const struct hf_mapping *mapping,
-					  bool *ret) HF_MUST_CHECK;
-
 /** Has the parent all of this mapping still? */
 bool hf_left_out_is_mapped(const struct hf_parent *parent,
 			   const struct hf_mapping *mapping);

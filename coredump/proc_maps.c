@@ -176,13 +176,15 @@ static void take_field(char *line, struct hf_mapping *mapping)
 	if (value) {
 		mapping->is_io = has_flag(value, "io") || has_flag(value, "pf");
 		mapping->is_dontfork = has_flag(value, "dc");
-		mapping->is_wiped = has_flag(value, "wf") &&
+		mapping->has_wipe_flag = has_flag(value, "wf");
+		mapping->is_wiped = mapping->has_wipe_flag &&
 				    !has_flag(value, "dp");
 		mapping->is_no_huge = has_flag(value, "nh");
 		mapping->is_watched = has_flag(value, "um") ||
 				      has_flag(value, "uw") ||
 				      has_flag(value, "ui");
 		mapping->is_hugetlb = has_flag(value, "ht");
+		mapping->is_dontdump = has_flag(value, "dd");
 		return;
 	}
 	if (take_kib(line, "Anonymous:", &mapping->anon_bytes) ||

@@ -18,6 +18,9 @@ struct hf_mapping {
 			       * bytes out. (What may be dropped at any time
 			       * may as well be found dropped.) Only smaps
 			       * says so */
+	bool has_wipe_flag;   /* VmFlags wf. Only smaps says so */
+	bool is_dontdump;     /* VmFlags dd: not for core files. Only smaps
+			       * says so */
 	bool is_empty;        /* nothing of it is in memory or swap, but for
 			       * pages that are zero. Only smaps says so */
 	bool is_no_huge;      /* VmFlags nh: no huge pages, the program says */

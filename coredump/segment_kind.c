@@ -9,7 +9,8 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-bool hf_mapping_is_plain_shared(const struct hf_mapping *mapping)
+/* Shared memory that has no file, or one in memory, as maps names it. */
+static bool is_plain_shared(const struct hf_mapping *mapping)
 {
 	static const char *const prefixes[] = {
 		"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV",
@@ -36,7 +37,7 @@ static void classify(const struct hf_mapping *mapping,
 		segment->kind = HF_SEGMENT_SHARED;
 		if (path && (starts_with(path, "anon_inode:") ||
 			     (starts_with(path, "/dev/") &&
-			      !hf_mapping_is_plain_shared(mapping))))
+			      !is_plain_shared(mapping))))
 			segment->kind = HF_SEGMENT_SPECIAL;
 	} else if (!path || starts_with(path, "[anon:") ||
 		   starts_with(path, "[stack:") ||
@@ -65,6 +66,14 @@ static void classify(const struct hf_mapping *mapping,
 		segment->absent = HF_ABSENT_MISSING;
 }
 
+static uint32_t advice_of(const struct hf_mapping *mapping)
+{
+	return (mapping->is_dontfork ? HF_ADVICE_DONTFORK : 0) |
+	       (mapping->has_wipe_flag ? HF_ADVICE_WIPEONFORK : 0) |
+	       (mapping->is_dontdump ? HF_ADVICE_DONTDUMP : 0) |
+	       (mapping->is_io ? HF_ADVICE_IO : 0);
+}
+
 struct hf_segment hf_segment_of_mapping(const struct hf_mapping *mapping)
 {
 	struct hf_segment segment = {
@@ -75,6 +84,7 @@ struct hf_segment hf_segment_of_mapping(const struct hf_mapping *mapping)
 		.device = mapping->device,
 		.inode = mapping->inode,
 		.path = mapping->path,
+		.advice = advice_of(mapping),
 	};
 
 	classify(mapping, &segment);

@@ -9,7 +9,4 @@
 /** The segment of a mapping; its path is borrowed from the mapping. */
 struct hf_segment hf_segment_of_mapping(const struct hf_mapping *mapping);
 
-/** Shared memory that has no file, or one in memory, as maps names it. */
-bool hf_mapping_is_plain_shared(const struct hf_mapping *mapping);
-
 #endif

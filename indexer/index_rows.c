@@ -83,6 +83,49 @@ static const char *captured(const struct hf_segment *segment)
 						   : "missing";
 }
 
+/* Why a segment is not there as it was at the instant; NULL: it is. */
+static const char *reason(const struct hf_segment *segment)
+{
+	bool missing = segment->absent == HF_ABSENT_MISSING &&
+		       !segment->resident_bytes;
+
+	if (segment->kind == HF_SEGMENT_SPECIAL)
+		return segment->path && segment->path[0] == '[' ? "kernel" :
+								  "device";
+	/* From a driver's mapping, too, that it keeps out of forks. */
+	if (segment->advice & HF_ADVICE_DONTFORK &&
+	    (segment->late || missing))
+		return "dontfork";
+	if (segment->kind == HF_SEGMENT_SHARED)
+		return "shared";
+	if (segment->late || (segment->advice & HF_ADVICE_WIPEONFORK &&
+			      missing))
+		return "wipeonfork";
+	return missing && !segment->prot ? "no_access" : NULL;
+}
+
+/* "dontfork,dontdump"; NULL: none. */
+static const char *advice(const struct hf_segment *segment, char *buf,
+			  size_t size)
+{
+	static const struct {
+		enum hf_advice bit;
+		const char *name;
+	} names[] = {
+		{ HF_ADVICE_DONTFORK, "dontfork" },
+		{ HF_ADVICE_WIPEONFORK, "wipeonfork" },
+		{ HF_ADVICE_DONTDUMP, "dontdump" },
+		{ HF_ADVICE_IO, "io" },
+	};
+	size_t len = 0;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (segment->advice & names[i].bit && len < size)
+			len += (size_t)snprintf(buf + len, size - len, "%s%s",
+						len ? "," : "", names[i].name);
+	return len ? buf : NULL;
+}
+
 static struct hf_error *write_segments(const struct hf_index_model *model,
 				       struct hf_db_writer *db)
 {
@@ -99,6 +142,7 @@ static struct hf_error *write_segments(const struct hf_index_model *model,
 			segment->kind == HF_SEGMENT_SHARED ? 's' : 'p',
 			'\0',
 		};
+		char advice_text[64];
 		struct hf_db_segment row = {
 			.id = i + 1,
 			.start = segment->start,
@@ -108,6 +152,9 @@ static struct hf_error *write_segments(const struct hf_index_model *model,
 			.module_id = id_of_module(segment->module_id),
 			.resident_bytes = segment->resident_bytes,
 			.captured = captured(segment),
+			.reason = reason(segment),
+			.advice = advice(segment, advice_text,
+					 sizeof(advice_text)),
 		};
 		struct hf_error *err = hf_db_put_segment(db, &row);
 

@@ -119,10 +119,19 @@ static struct hf_error *write_pseudo(struct hf_db_writer *db, uint64_t id,
 	return hf_db_put_object(db, &row);
 }
 
+static struct hf_error *write_suspect(struct hf_db_writer *db, uint64_t num)
+{
+	char value[24];
+
+	snprintf(value, sizeof(value), "%" PRIu64, num);
+	return hf_db_put_meta(db, "suspect_objects", value);
+}
+
 static struct hf_error *write_objects(const struct hf_index_model *model,
 				      struct hf_db_writer *db)
 {
 	struct hf_error *err = NULL;
+	uint64_t num_suspect = 0;
 
 	for (uint32_t n = 0; !err && n < model->num_nodes; n++) {
 		struct hf_db_object row = n < model->holders.num
@@ -133,6 +142,7 @@ static struct hf_error *write_objects(const struct hf_index_model *model,
 		row.type_id = (uint64_t)model->node_type[n] + 1;
 		row.container_id = NONE;
 		row.retained_bytes = model->retained_bytes[n];
+		num_suspect += !!(row.flags & HF_OBJECT_SUSPECT);
 		if (n % (1u << 14) == 0)
 			err = hf_progress_update(model->progress,
 						 "write objects", n,
@@ -147,7 +157,7 @@ static struct hf_error *write_objects(const struct hf_index_model *model,
 		err = write_pseudo(db, unreachable_id(model),
 				   model->unreachable_type, 0,
 				   model->unreachable_bytes);
-	return err;
+	return err ? err : write_suspect(db, num_suspect);
 }
 
 static struct hf_error *write_object_types(const struct hf_index_model *model,

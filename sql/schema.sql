@@ -26,12 +26,23 @@ PRAGMA user_version = 1;
 --                            commas; no such key: it is complete
 --   unsupported              the heap whose version no reader knows
 --   not_captured             which memory is missing from the start, and why
---   capture.attempts         stops it took; 1 normally
+--   capture.fifo             1: real-time priority in the pause; 0: no
 --   capture.restarted_calls  system calls restarted instead of EINTR
 --   capture.vfork_children   processes that ran on in the memory of the
 --                            process while it was forked
+--   capture.vfork_stopped    processes in the memory of the process that were
+--                            stopped with it
+--   capture.locked_arenas    arenas of the allocator whose lock was held
+--   capture.threads_inside   threads in the allocator, as seen in the pause
+--   capture.way_home         could a borrowed thread find its way back if the
+--                            tool was killed: full, or why not, one of:
+--                            no_site, no_return, no_stack, shadow, seccomp
 --   capture.descriptors_closed  1: the child held no descriptor; 0: it did
 --   capture.reaped           1: the child left no zombie; 0: it did
+--   capture.predicted_pause_ns  the pause as foretold from the page tables
+--   capture.prepared_bytes   memory made of huge pages before the pause
+--   capture.read_from        spool (a copy of the child's memory), or direct
+--   suspect_objects          rows of object with the flag suspect
 --   cached_blocks, cached_bytes, free_blocks, free_bytes    of all areas
 --   scanned_bytes, missing_bytes    memory searched for pointers, and not
 --   root_holders             how many objects are root holders
@@ -51,7 +62,8 @@ CREATE TABLE snapshot(
   tool TEXT,                  -- name and version of the program that wrote this file
   source TEXT                 -- one of: live, core, agent, stop; NULL: unknown
     CHECK (source IN ('live', 'core', 'agent', 'stop')),
-  safe_point TEXT,            -- where the threads were stopped; none: wherever they were; NULL: unknown
+  safe_point TEXT             -- were all threads outside of the allocator when they were stopped; one of: found (yes), missed (no, after safe_point_tries stops), unknown (nothing is known of the allocator), none (nobody looked); NULL: unknown
+    CHECK (safe_point IN ('found', 'missed', 'unknown', 'none')),
   consistency TEXT            -- one of: exact, in_allocator (a thread was inside malloc), partial_threads (one could not be stopped); NULL: unknown
     CHECK (consistency IN ('exact', 'in_allocator', 'partial_threads')),
   partial INTEGER             -- 1: something could not be read or saved; 0: complete; NULL: unknown
@@ -64,6 +76,15 @@ CREATE TABLE snapshot(
   reap_ns INTEGER,            -- second, short stop that removed the child; NULL: none, or unknown
   child_life_ns INTEGER,      -- how long the frozen child existed; NULL: no child, or unknown
   cow_pages INTEGER,          -- pages copied because the process wrote to them meanwhile; NULL: unknown
+  parent_faults INTEGER,      -- minor faults of the process while the child existed: copies, and pages it got back for itself; NULL: unknown
+  dropped_bytes INTEGER,      -- memory the child gave back before its end; NULL: no child, or unknown
+  peak_private_bytes INTEGER, -- most memory the child had to itself at any time, its cost; NULL: no child, or unknown
+  attempts INTEGER,           -- stops it took, those for a safe point too; 1 normally; NULL: unknown
+  missed_pause_ns INTEGER,    -- longest pause of a stop that was not taken; 0: there was none; NULL: unknown
+  safe_point_tries INTEGER,   -- stops to find a safe point; 0: nobody looked; NULL: unknown
+  pause_calls INTEGER,        -- ptrace and wait calls in the pause; NULL: unknown
+  max_thread_calls INTEGER,   -- of them, most for one thread that was not borrowed; NULL: unknown
+  partial_threads INTEGER,    -- of threads: could not be stopped; NULL: unknown
   threads INTEGER,            -- threads of the process at the instant; NULL: unknown
   objects INTEGER,            -- live blocks: rows of object with size_bytes > 0; NULL: unknown
   refs INTEGER,               -- rows of ref; NULL: unknown
@@ -92,7 +113,11 @@ CREATE TABLE segment(
   module_id INTEGER,          -- the module mapped here; NULL: none
   resident_bytes INTEGER,     -- bytes present in memory; NULL: unknown
   captured TEXT               -- one of: saved, zero (untouched), file (unmodified, read from the file), missing, late (read after the instant: shared memory, or kept out of the fork); NULL: unknown
-    CHECK (captured IN ('saved', 'zero', 'file', 'missing', 'late'))
+    CHECK (captured IN ('saved', 'zero', 'file', 'missing', 'late')),
+  reason TEXT                 -- why it is not of the instant, one of: dontfork (MADV_DONTFORK keeps it out of forks), wipeonfork (MADV_WIPEONFORK empties it in forks), shared (others may write to it), no_access (the program may not touch it), device (reading it may do something), kernel (vvar and such); NULL: it is of the instant
+    CHECK (reason IN ('dontfork', 'wipeonfork', 'shared', 'no_access',
+      'device', 'kernel')),
+  advice TEXT                 -- what the program or a driver told the kernel about it, with commas, of: dontfork, wipeonfork, dontdump (MADV_DONTDUMP), io; NULL: nothing, or unknown
 ) STRICT;
 
 -- Threads at the instant; the first is the thread group's leader.

@@ -220,68 +220,242 @@ SELECT a.kind AS kind, r.name AS reader, a.count AS count, a.addr AS addr,
   a.detail AS detail
 FROM anomaly a LEFT JOIN reader r ON r.id = a.reader_id;
 
--- How far this snapshot can be believed.
+-- Memory that is not, or not as of the instant, in the snapshot; and memory
+-- that a core file would lack (dontdump), which is in the snapshot all the same.
+--   reason              why: as in segment.reason, or dontdump
+--   captured            what became of it, as in segment.captured
+--   count               segments
+--   bytes               address space of them
+--   resident_bytes      of it, bytes that are present in memory
+-- Example: SELECT * FROM not_frozen ORDER BY resident_bytes DESC;
+CREATE VIEW not_frozen AS
+SELECT reason, captured, count(*) AS count, sum("end" - start) AS bytes,
+  CAST(total(resident_bytes) AS INTEGER) AS resident_bytes
+FROM segment WHERE reason IS NOT NULL GROUP BY reason, captured
+UNION ALL
+SELECT 'dontdump', captured, count(*), sum("end" - start),
+  CAST(total(resident_bytes) AS INTEGER)
+FROM segment
+WHERE instr(advice, 'dontdump') AND reason IS NULL GROUP BY captured;
+
+-- The certificate: what the snapshot cost the process, and how far it can be
+-- believed.
 --   item                what was looked at
 --   value               what was found, as text; NULL: unknown
 --   ok                  1: as it should be; 0: read results with this in
 --                       mind; NULL: no judgement
+--   part                group of items, one of: snapshot, pause, threads,
+--                       allocator, memory, child, heap
+--   unit                of a value that is a number: ns, bytes; regions: "N
+--                       regions, N bytes, N resident"; NULL: a count, or a text
 -- Example: SELECT * FROM certificate WHERE ok = 0;
 CREATE VIEW certificate AS
-SELECT 'source' AS item, source AS value, NULL AS ok FROM snapshot
+WITH
+  fact(key, value) AS (
+    SELECT key, value FROM meta WHERE key LIKE 'capture.%'),
+  kept(reason, title) AS (VALUES
+    ('dontfork', 'kept out of forks (MADV_DONTFORK)'),
+    ('wipeonfork', 'wiped by forks (MADV_WIPEONFORK)'),
+    ('shared', 'shared with other processes, or a file'),
+    ('dontdump', 'kept out of core files (MADV_DONTDUMP)'),
+    ('no_access', 'without any access (PROT_NONE)'),
+    ('device', 'memory of devices'),
+    ('kernel', 'pages of the kernel'))
+SELECT 'source' AS item, source AS value, NULL AS ok, 'snapshot' AS part,
+  NULL AS unit
+FROM snapshot
 UNION ALL
-SELECT 'consistency', consistency, consistency = 'exact' FROM snapshot
+SELECT 'consistency', consistency, consistency = 'exact', 'snapshot', NULL
+FROM snapshot
 UNION ALL
 SELECT 'partial', CASE partial WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END,
-  partial = 0 FROM snapshot
+  partial = 0, 'snapshot', NULL
+FROM snapshot
+UNION ALL
+SELECT 'reason: ' || j.value, CASE j.value
+    WHEN 'memory' THEN 'some memory could not be read'
+    WHEN 'threads' THEN 'some threads could not be stopped'
+    WHEN 'unsupported' THEN 'a heap of a version that no reader knows'
+    WHEN 'no_allocator' THEN 'no reader found a heap' END, 0, 'snapshot', NULL
+FROM meta m
+JOIN json_each('["' || replace(m.value, ',', '","') || '"]') j
+WHERE m.key = 'partial'
+
+UNION ALL
+SELECT 'pause', CAST(pause_ns AS TEXT), NULL, 'pause', 'ns' FROM snapshot
+UNION ALL
+SELECT 'pause as predicted', value, NULL, 'pause', 'ns'
+FROM fact WHERE key = 'capture.predicted_pause_ns' AND value IS NOT NULL
+UNION ALL
+SELECT 'of it, stopping all threads', CAST(stop_ns AS TEXT), NULL, 'pause',
+  'ns' FROM snapshot
+UNION ALL
+SELECT 'of it, saving registers', CAST(regs_ns AS TEXT), NULL, 'pause', 'ns'
+FROM snapshot
+UNION ALL
+SELECT 'of it, the fork', CAST(fork_ns AS TEXT), NULL, 'pause', 'ns'
+FROM snapshot
+UNION ALL
+SELECT 'of it, letting all threads go', CAST(resume_ns AS TEXT), NULL, 'pause',
+  'ns' FROM snapshot
+UNION ALL
+SELECT 'pause of one thread to reap the child', CAST(reap_ns AS TEXT), NULL,
+  'pause', 'ns' FROM snapshot
+UNION ALL
+SELECT 'stops it took', CAST(attempts AS TEXT), NULL, 'pause', NULL
+FROM snapshot
+UNION ALL
+SELECT 'longest pause of a stop that was not taken',
+  CAST(missed_pause_ns AS TEXT), NULL, 'pause', 'ns'
+FROM snapshot WHERE attempts > 1 OR safe_point_tries > 1
+UNION ALL
+SELECT 'calls to the kernel in the pause', CAST(pause_calls AS TEXT), NULL,
+  'pause', NULL FROM snapshot
+UNION ALL
+SELECT 'most of them for one thread', CAST(max_thread_calls AS TEXT),
+  max_thread_calls <= 6, 'pause', NULL FROM snapshot
+UNION ALL
+SELECT 'real-time priority in the pause',
+  CASE value WHEN '1' THEN 'yes' WHEN '0' THEN 'no' END, NULL, 'pause', NULL
+FROM fact WHERE key = 'capture.fifo'
+UNION ALL
+SELECT 'bytes in huge pages made before', value, NULL, 'pause', 'bytes'
+FROM fact WHERE key = 'capture.prepared_bytes' AND value IS NOT NULL
+UNION ALL
+SELECT 'system calls restarted', value, NULL, 'pause', NULL
+FROM fact WHERE key = 'capture.restarted_calls'
+UNION ALL
+SELECT 'way home of a borrowed thread', CASE value
+    WHEN 'full' THEN 'full: it finds back itself, whenever the tool dies'
+    WHEN 'no_site' THEN 'not full: no syscall; ret in its memory'
+    WHEN 'no_return' THEN 'not full: no signal restorer in its memory'
+    WHEN 'no_stack' THEN 'not full: no stack with room for sure'
+    WHEN 'shadow' THEN 'not full: shadow stacks forbid the return'
+    WHEN 'seccomp' THEN 'not full: its seccomp filter may kill it on the way'
+    ELSE value END,
+  value = 'full', 'pause', NULL
+FROM fact WHERE key = 'capture.way_home'
+
+UNION ALL
+SELECT 'threads', CAST(count(*) AS TEXT), NULL, 'threads', NULL FROM thread
+UNION ALL
+SELECT CASE stop_how WHEN 'syscall' THEN 'stopped in a system call'
+    WHEN 'user' THEN 'stopped in their own code'
+    WHEN 'signal' THEN 'stopped before a signal' END,
+  CAST(count(*) AS TEXT), NULL, 'threads', NULL
+FROM thread WHERE stop_how IN ('syscall', 'user', 'signal') GROUP BY stop_how
+UNION ALL
+SELECT 'threads not stopped', CAST(count(*) AS TEXT), count(*) = 0, 'threads',
+  NULL FROM thread WHERE stop_how = 'partial'
+UNION ALL
+SELECT 'not stopped: thread ' || coalesce(tid, id), name, 0, 'threads', NULL
+FROM thread WHERE stop_how = 'partial'
+UNION ALL
+SELECT 'vfork children that ran on', value, value = '0', 'threads', NULL
+FROM fact WHERE key = 'capture.vfork_children'
+UNION ALL
+SELECT 'processes in the same memory, stopped with it', value, NULL, 'threads',
+  NULL
+FROM fact WHERE key = 'capture.vfork_stopped'
+
+UNION ALL
+SELECT 'safe point', CASE safe_point
+    WHEN 'none' THEN 'not looked for'
+    WHEN 'found' THEN 'found'
+    WHEN 'missed' THEN 'missed'
+    WHEN 'unknown' THEN 'not known for this allocator' END,
+  CASE safe_point WHEN 'found' THEN 1 WHEN 'missed' THEN 0 END, 'allocator',
+  NULL FROM snapshot
+UNION ALL
+SELECT 'stops to find it', CAST(safe_point_tries AS TEXT), NULL, 'allocator',
+  NULL FROM snapshot WHERE safe_point_tries > 0
+UNION ALL
+SELECT 'threads in the allocator', CAST(sum(in_allocator) AS TEXT),
+  sum(in_allocator) = 0, 'allocator', NULL FROM thread
+UNION ALL
+SELECT 'in the allocator: thread ' || coalesce(tid, id), name, 0, 'allocator',
+  NULL FROM thread WHERE in_allocator = 1
+UNION ALL
+SELECT 'arenas locked', value, value = '0', 'allocator', NULL
+FROM fact WHERE key = 'capture.locked_arenas'
+UNION ALL
+SELECT 'suspect objects', value, value = '0', 'allocator', NULL
+FROM meta WHERE key = 'suspect_objects'
+
+UNION ALL
+SELECT k.title || CASE j.captured WHEN 'late' THEN ', read late'
+    WHEN 'missing' THEN ', not captured' WHEN 'saved' THEN ', captured'
+    WHEN 'zero' THEN ', untouched' WHEN 'file' THEN ', as in the file'
+    ELSE '' END,
+  coalesce(j.count, 0) || ' regions, ' || coalesce(j.bytes, 0) || ' bytes, ' ||
+    coalesce(j.resident_bytes, 0) || ' resident',
+  CASE WHEN k.reason IN ('dontfork', 'wipeonfork')
+    THEN coalesce(j.captured IS NOT 'missing' AND j.resident_bytes = 0, 1)
+  END, 'memory', 'regions'
+FROM kept k LEFT JOIN not_frozen j ON j.reason = k.reason
+UNION ALL
+SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0, 'memory', NULL
+FROM segment
+WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
+UNION ALL
+SELECT 'missing bytes', value, value = '0', 'memory', 'bytes'
+FROM meta WHERE key = 'missing_bytes'
+UNION ALL
+SELECT 'not captured', value, 0, 'memory', NULL
+FROM meta WHERE key = 'not_captured'
+UNION ALL
+SELECT 'private bytes read late',
+  CAST(CAST(total(resident_bytes) AS INTEGER) AS TEXT),
+  total(resident_bytes) = 0, 'memory', 'bytes'
+FROM segment WHERE captured = 'late' AND kind <> 'shared'
+
+UNION ALL
+SELECT 'lifetime of the child', CAST(child_life_ns AS TEXT), NULL, 'child',
+  'ns' FROM snapshot
+UNION ALL
+SELECT 'pages the process copied meanwhile', CAST(cow_pages AS TEXT), NULL,
+  'child', NULL FROM snapshot
+UNION ALL
+SELECT 'faults of the process meanwhile', CAST(parent_faults AS TEXT), NULL,
+  'child', NULL FROM snapshot
+UNION ALL
+SELECT 'memory the child gave back early', CAST(dropped_bytes AS TEXT), NULL,
+  'child', 'bytes' FROM snapshot
+UNION ALL
+SELECT 'most memory the child had to itself', CAST(peak_private_bytes AS TEXT),
+  NULL, 'child', 'bytes' FROM snapshot
+UNION ALL
+SELECT 'heap was read from', CASE value
+    WHEN 'spool' THEN 'a copy of the child''s memory'
+    WHEN 'direct' THEN 'the child' ELSE value END, NULL, 'child', NULL
+FROM fact WHERE key = 'capture.read_from' AND value IS NOT NULL
+UNION ALL
+SELECT 'descriptors closed in the child',
+  CASE value WHEN '1' THEN 'yes' ELSE 'no' END, value = '1', 'child', NULL
+FROM fact WHERE key = 'capture.descriptors_closed' AND value IS NOT NULL
+UNION ALL
+SELECT 'child reaped', CASE value WHEN '1' THEN 'yes' ELSE 'no' END,
+  value = '1', 'child', NULL
+FROM fact WHERE key = 'capture.reaped' AND value IS NOT NULL
+
 UNION ALL
 SELECT 'reader ' || name, coalesce(version, 'unknown version') ||
     ', confidence ' || coalesce(confidence, 'unknown'),
-  confidence <> 'low' FROM reader
+  confidence <> 'low', 'heap', NULL FROM reader
 UNION ALL
 SELECT 'heap readers',
   coalesce((SELECT group_concat(name, ', ') FROM reader
             WHERE id IN (SELECT reader_id FROM heap_area)),
            'none found a heap'),
-  EXISTS (SELECT 1 FROM heap_area)
+  EXISTS (SELECT 1 FROM heap_area), 'heap', NULL
 UNION ALL
-SELECT 'unsupported heap', value, 0 FROM meta WHERE key = 'unsupported'
-UNION ALL
-SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0
-FROM segment
-WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
-UNION ALL
-SELECT 'missing bytes', value, value = '0'
-FROM meta WHERE key = 'missing_bytes'
-UNION ALL
-SELECT 'shared segments read late', CAST(count(*) AS TEXT), NULL
-FROM segment WHERE captured = 'late' AND kind = 'shared'
-UNION ALL
-SELECT 'private bytes read late',
-  CAST(CAST(total(resident_bytes) AS INTEGER) AS TEXT),
-  total(resident_bytes) = 0
-FROM segment WHERE captured = 'late' AND kind <> 'shared'
-UNION ALL
-SELECT 'threads not stopped', CAST(count(*) AS TEXT), count(*) = 0
-FROM thread WHERE stop_how = 'partial'
-UNION ALL
-SELECT 'threads in the allocator', CAST(sum(in_allocator) AS TEXT),
-  sum(in_allocator) = 0 FROM thread
-UNION ALL
-SELECT 'vfork children that ran on', value, value = '0'
-FROM meta WHERE key = 'capture.vfork_children'
-UNION ALL
-SELECT 'descriptors closed in the child',
-  CASE value WHEN '1' THEN 'yes' ELSE 'no' END, value = '1'
-FROM meta WHERE key = 'capture.descriptors_closed'
-UNION ALL
-SELECT 'child reaped', CASE value WHEN '1' THEN 'yes' ELSE 'no' END,
-  value = '1'
-FROM meta WHERE key = 'capture.reaped'
+SELECT 'unsupported heap', value, 0, 'heap', NULL
+FROM meta WHERE key = 'unsupported'
 UNION ALL
 SELECT 'unexplained private memory',
   printf('%.1f %%', 100.0 * unknown_bytes / nullif(private_anon_bytes, 0)),
-  unknown_bytes * 10 < private_anon_bytes
+  unknown_bytes * 10 < private_anon_bytes, 'heap', NULL
 FROM snapshot WHERE unknown_bytes IS NOT NULL
 UNION ALL
 SELECT 'anomalies', CAST(CAST(total(count) AS INTEGER) AS TEXT),
-  total(count) = 0 FROM anomaly;
+  total(count) = 0, 'heap', NULL FROM anomaly;

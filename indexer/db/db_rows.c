@@ -14,11 +14,16 @@ static const struct {
 			     "id,taken_ns,pid,start_time,boot_id,command,tool,"
 			     "source,safe_point,consistency,partial,pause_ns,"
 			     "stop_ns,regs_ns,fork_ns,resume_ns,reap_ns,"
-			     "child_life_ns,cow_pages,threads,objects,refs,"
+			     "child_life_ns,cow_pages,parent_faults,"
+			     "dropped_bytes,peak_private_bytes,attempts,"
+			     "missed_pause_ns,safe_point_tries,pause_calls,"
+			     "max_thread_calls,partial_threads,threads,"
+			     "objects,refs,"
 			     "live_bytes,private_anon_bytes,unknown_bytes" },
 	[HF_DB_MODULE] = { "module", "id,path,build_id,base,bias" },
 	[HF_DB_SEGMENT] = { "segment", "id,start,\"end\",prot,kind,module_id,"
-				       "resident_bytes,captured" },
+				       "resident_bytes,captured,reason,"
+				       "advice" },
 	[HF_DB_THREAD] = { "thread", "id,tid,name,state,stop_how,pc,sp,"
 				     "in_allocator" },
 	[HF_DB_READER] = { "reader", "id,name,version,confidence,how" },
@@ -177,6 +182,15 @@ struct hf_error *hf_db_put_snapshot(struct hf_db_writer *writer,
 	add_u64(&row, in->reap_ns);
 	add_u64(&row, in->child_life_ns);
 	add_u64(&row, in->cow_pages);
+	add_u64(&row, in->parent_faults);
+	add_u64(&row, in->dropped_bytes);
+	add_u64(&row, in->peak_private_bytes);
+	add_u64(&row, in->attempts);
+	add_u64(&row, in->missed_pause_ns);
+	add_u64(&row, in->safe_point_tries);
+	add_u64(&row, in->pause_calls);
+	add_u64(&row, in->max_thread_calls);
+	add_u64(&row, in->partial_threads);
 	add_u64(&row, in->threads);
 	add_u64(&row, in->objects);
 	add_u64(&row, in->refs);
@@ -218,6 +232,8 @@ struct hf_error *hf_db_put_segment(struct hf_db_writer *writer,
 	add_u64(&row, in->module_id);
 	add_u64(&row, in->resident_bytes);
 	add_text(&row, in->captured);
+	add_text(&row, in->reason);
+	add_text(&row, in->advice);
 	return put(writer, &row);
 }
 

@@ -33,6 +33,9 @@ struct hf_db_segment {
 	uint64_t module_id;
 	uint64_t resident_bytes;
 	const char *captured; /* saved | zero | file | missing | late */
+	const char *reason;   /* dontfork | wipeonfork | shared | no_access |
+			       * device | kernel */
+	const char *advice;   /* dontfork,wipeonfork,dontdump,io */
 };
 
 struct hf_db_thread {

@@ -16,12 +16,20 @@ struct hf_snapshot_row {
 	const char *boot_id;
 	const char *command;     /* comm, never arguments */
 	const char *source;      /* live | core | agent | stop */
-	const char *safe_point;  /* none: stopped wherever it was */
+	const char *safe_point;  /* found | missed | unknown | none */
 	const char *consistency; /* exact | in_allocator | partial_threads */
 	bool partial;
 	uint64_t pause_ns, stop_ns, regs_ns, fork_ns, resume_ns, reap_ns;
 	uint64_t child_life_ns;
 	uint64_t cow_pages;
+	uint64_t parent_faults;
+	uint64_t dropped_bytes;
+	uint64_t peak_private_bytes;
+	uint64_t attempts;
+	uint64_t missed_pause_ns;
+	uint64_t safe_point_tries;
+	uint64_t pause_calls, max_thread_calls;
+	uint64_t partial_threads; /* of threads */
 	uint64_t threads;
 	uint64_t objects, refs;      /* live blocks; references */
 	uint64_t live_bytes;         /* usable bytes of all live blocks */

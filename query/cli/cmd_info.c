@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "query/cli/certificate.h"
 #include "query/cli/file_args.h"
 #include "query/query.h"
 #include "sql/sql.h"
@@ -154,8 +155,7 @@ static struct hf_error *print_people(const struct hf_cli *cli,
 	struct hf_error *err = print_snapshot(cli, db, file);
 
 	if (!err)
-		err = print_table(cli, db, sink, "what to believe",
-				  "certificate");
+		err = hf_cli_print_certificate(cli, db);
 	if (!err)
 		err = print_table(cli, db, sink, "memory", "heap");
 	if (!err)

@@ -6,7 +6,7 @@
 #include "fork-agent/capture.h"
 #include "indexer/index.h"
 
-enum { HF_SNAPSHOT_NUM_FACTS = 5 };
+enum { HF_SNAPSHOT_NUM_FACTS = 9 };
 
 /** A row of table `snapshot`, and facts for `meta` that it has no columns
  * for. It must not move once it is filled. */
@@ -14,6 +14,7 @@ struct hf_snapshot_record {
 	struct hf_snapshot_row row;
 	struct hf_index_fact facts[HF_SNAPSHOT_NUM_FACTS];
 	char values[HF_SNAPSHOT_NUM_FACTS][24];
+	size_t num_facts; /* HF_SNAPSHOT_NUM_FACTS once it is filled */
 	char *boot_id, *command; /* row points to them */
 };
 

@@ -45,6 +45,34 @@ static void warn_descriptors(const struct hf_cli *cli)
 				      "closes to be closed"));
 }
 
+static void note_safe_point(const struct hf_cli *cli,
+			    const struct hf_capture_report *report)
+{
+	const struct hf_safe_point_state *state = &report->safe_point;
+
+	if (!report->safe_point_tries)
+		return;
+	if (state->unknown)
+		hf_cli_note(cli, "safe point: nothing is known of this "
+				 "allocator");
+	else if (hf_safe_point_is_safe(state))
+		hf_cli_note(cli,
+			    "safe point: yes, no thread in the allocator, no "
+			    "arena locked (stop %" PRIu32 ")",
+			    report->safe_point_tries);
+	else
+		hf_cli_note(cli,
+			    "safe point: missed in %" PRIu32 " stop%s: "
+			    "%" PRIu32 " thread%s in the allocator, %" PRIu32
+			    " arena%s locked",
+			    report->safe_point_tries,
+			    hf_cli_plural(report->safe_point_tries),
+			    state->num_inside,
+			    hf_cli_plural(state->num_inside),
+			    state->num_locked,
+			    hf_cli_plural(state->num_locked));
+}
+
 void hf_snapshot_report_pause(const struct hf_cli *cli,
 			      const struct hf_capture_report *report)
 {
@@ -57,6 +85,7 @@ void hf_snapshot_report_pause(const struct hf_cli *cli,
 		    (double)report->fork_ns / 1e6,
 		    (double)report->resume_ns / 1e6, report->num_threads,
 		    hf_cli_plural(report->num_threads));
+	note_safe_point(cli, report);
 	if (cli->verbose)
 		hf_cli_note(cli,
 			    "attempts: %" PRIu32 "; system calls restarted: "
@@ -66,6 +95,38 @@ void hf_snapshot_report_pause(const struct hf_cli *cli,
 		warn_partial_threads(cli, report);
 	if (!report->descriptors_closed)
 		warn_descriptors(cli);
+}
+
+/* Part of a line; nothing if it is not known. */
+static void format_known(char *buf, size_t size, const char *before,
+			 uint64_t value, const char *behind)
+{
+	buf[0] = '\0';
+	if (value != UINT64_MAX)
+		snprintf(buf, size, "%s%" PRIu64 "%s", before, value, behind);
+}
+
+void hf_snapshot_report_cost(const struct hf_cli *cli,
+			     const struct hf_capture_report *report)
+{
+	char pages[64], faults[64], bytes[40], peak[80] = "";
+
+	if (report->mode != HF_CAPTURE_FORK)
+		return;
+	format_known(pages, sizeof(pages), "", report->cow_pages,
+		     " pages copied by the process");
+	format_known(faults, sizeof(faults), pages[0] ? ", " : "",
+		     report->parent_faults, " faults");
+	if (report->peak_private_bytes != UINT64_MAX) {
+		hf_format_bytes((int64_t)report->peak_private_bytes, bytes,
+				sizeof(bytes));
+		snprintf(peak, sizeof(peak), "%sat most %s of extra memory",
+			 pages[0] || faults[0] ? ", " : "", bytes);
+	}
+	if (pages[0] || faults[0] || peak[0])
+		hf_cli_note(cli, "afterwards, for %.1f ms: %s%s%s",
+			    (double)report->child_life_ns / 1e6, pages, faults,
+			    peak);
 }
 
 static double unknown_percent(const struct hf_index_summary *summary)

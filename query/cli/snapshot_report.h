@@ -11,6 +11,10 @@
 void hf_snapshot_report_pause(const struct hf_cli *cli,
 			      const struct hf_capture_report *report);
 
+/** After the release: what the frozen child cost the process. */
+void hf_snapshot_report_cost(const struct hf_cli *cli,
+			     const struct hf_capture_report *report);
+
 /** At the end: the heap, and why the snapshot is partial, if it is. Takes
  * summary->unsupported. */
 void hf_snapshot_report_result(const struct hf_cli *cli, const char *file,

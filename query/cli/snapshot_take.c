@@ -105,6 +105,7 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 		hf_cli_warn(cli, HF_TAKE(work.zombie));
 	if (err)
 		return hf_output_blame(output, err);
+	hf_snapshot_report_cost(cli, &result_ret->report);
 	hf_snapshot_report_result(cli, output_path, &result_ret->summary,
 				  hf_now_ns() - start_ns);
 	result_ret->partial = result_ret->summary.partial ||

@@ -5,5 +5,7 @@
 --   item: what was looked at
 --   value: what was found
 --   ok: 1: as it should be; 0: read results with this in mind
-SELECT item, value, ok
+--   part: group of items
+--   unit: of a value that is a number: ns, bytes, regions
+SELECT item, value, ok, part, unit
 FROM certificate

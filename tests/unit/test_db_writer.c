@@ -108,6 +108,15 @@ static void put_one_of_each(struct hf_db_writer *db)
 			    .reap_ns = 6,
 			    .child_life_ns = NONE,
 			    .cow_pages = NONE,
+			    .parent_faults = 14,
+			    .dropped_bytes = 15,
+			    .peak_private_bytes = 16,
+			    .attempts = 17,
+			    .missed_pause_ns = 18,
+			    .safe_point_tries = 19,
+			    .pause_calls = 20,
+			    .max_thread_calls = 21,
+			    .partial_threads = 22,
 			    .threads = 8,
 			    .objects = 9,
 			    .refs = 10,
@@ -121,7 +130,8 @@ static void put_one_of_each(struct hf_db_writer *db)
 	assert_hf_ok(hf_db_put_segment(
 		db, &(struct hf_db_segment){ 1, 0x7ffffffde000, 0x7ffffffff000,
 					     "rw-p", "stack", NONE, 4096,
-					     "saved" }));
+					     "saved", "wipeonfork",
+					     "wipeonfork,dontdump" }));
 	assert_hf_ok(hf_db_put_thread(
 		db, &(struct hf_db_thread){ 1, 4711, "tab\there\nline\x1b[0m",
 					    "S", "syscall", 0x7fff00000000,
@@ -171,12 +181,12 @@ static void every_row_is_read_back_as_it_was_put(void **state)
 		{ "SELECT * FROM snapshot",
 		  "1|1700000000000000001|4711|99|b-o-o-t|it's \"quoted\"|"
 		  "heapfork " HF_VERSION "|live|none|in_allocator|1|1|2|3|4|5|"
-		  "6|NULL|NULL|8|9|10|11|12|13" },
+		  "6|NULL|NULL|14|15|16|17|18|19|20|21|22|8|9|10|11|12|13" },
 		{ "SELECT * FROM module",
 		  "1|/usr/lib/l\xc3\xb6we.so|00ff|139637976727552|0" },
 		{ "SELECT * FROM segment",
 		  "1|140737488216064|140737488351232|rw-p|stack|NULL|4096|"
-		  "saved" },
+		  "saved|wipeonfork|wipeonfork,dontdump" },
 		{ "SELECT * FROM thread",
 		  "1|4711|tab\there\nline\x1b[0m|S|syscall|140733193388032|"
 		  "140737488216080|NULL" },

@@ -59,6 +59,7 @@ static void all_names_that_are_fixed_exist(void **state)
 		"path_to_root",	  "dominator_child",  "referrer",
 		"root_holder",	  "heap_summary",     "thread_stack",
 		"anomaly_summary", "certificate",
+		"not_frozen",
 	};
 	sqlite3 *db = open_all();
 	size_t num_tables = sizeof(tables) / sizeof(tables[0]);
@@ -228,6 +229,7 @@ static void views_never_scan_where_there_is_a_key(void **state)
 		"SELECT * FROM census_container",
 		"SELECT * FROM heap_summary",
 		"SELECT * FROM certificate",
+		"SELECT * FROM not_frozen",
 		"SELECT * FROM leak",
 		"SELECT type, size_bytes, count(*) FROM leak GROUP BY 1, 2",
 		"SELECT * FROM leak WHERE id = 7",
