@@ -400,6 +400,7 @@ static struct hf_error *run(struct prepare *prepare)
 	err = hf_preflight_check(prepare->options.pid, &target);
 	if (err)
 		return err;
+	prepare->report->checked = true;
 	pidfd = (int)syscall(SYS_pidfd_open, target.pid, 0);
 	if (pidfd < 0 && errno == ENOSYS)
 		return unsupported("this kernel has no pidfd_open: it came "

@@ -31,6 +31,7 @@ struct hf_prepare_options {
 enum { HF_PREPARE_MAX_REASONS = 8 };
 
 struct hf_prepare_report {
+	bool checked;            /* it may be captured, as far as can be told */
 	uint64_t elapsed_ns;
 	uint64_t longest_ns;     /* for one block */
 	uint64_t small_bytes;    /* before, private and anonymous memory of

@@ -40,7 +40,8 @@ PRAGMA user_version = 1;
 --   capture.descriptors_closed  1: the child held no descriptor; 0: it did
 --   capture.reaped           1: the child left no zombie; 0: it did
 --   capture.predicted_pause_ns  the pause as foretold from the page tables
---   capture.prepared_bytes   memory made of huge pages before the pause
+--   capture.prepared_bytes   memory put into huge pages before the pause; NULL:
+--                            that was not asked for
 --   capture.read_from        spool (a copy of the child's memory), or direct
 --   suspect_objects          rows of object with the flag suspect
 --   cached_blocks, cached_bytes, free_blocks, free_bytes    of all areas

@@ -10,11 +10,20 @@ enum { GROUP_CAPTURE = 3 };
 enum {
 	KEY_FORCE = HF_KEY_VERB,
 	KEY_TIMEOUT,
+	KEY_PREPARE,
+	KEY_PREPARE_RATE,
 };
 
 /* One line each, also in the parser below. */
 static const struct argp_option capture_options[] = {
 	{ 0, 0, 0, 0, "Capture:", GROUP_CAPTURE },
+	{ "prepare", KEY_PREPARE, 0, 0,
+	  "Before the pause, while the process runs: gather its memory into "
+	  "huge pages, so that the fork is short",
+	  GROUP_CAPTURE },
+	{ "prepare-rate", KEY_PREPARE_RATE, "SIZE", 0,
+	  "With --prepare: so much each second at most (default 1G)",
+	  GROUP_CAPTURE },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
 	  "Give up when its threads have not stopped after this time, "
 	  "in each of three attempts (default 2)",
@@ -28,6 +37,16 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 	struct hf_error *err = NULL;
 
 	switch (key) {
+	case KEY_PREPARE:
+		options->prepare = true;
+		return 0;
+	case KEY_PREPARE_RATE:
+		options->prepare = true;
+		err = hf_parse_size(arg, "--prepare-rate",
+				    &options->prepare_rate);
+		if (!err && !options->prepare_rate)
+			argp_error(state, "--prepare-rate 0 would never end");
+		break;
 	case KEY_TIMEOUT:
 		err = hf_parse_range(arg, "--timeout", 1, 3600,
 				     &options->timeout_s);

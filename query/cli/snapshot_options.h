@@ -18,6 +18,8 @@ struct hf_snapshot_options {
 	bool force;
 
 	/* The capture. */
+	bool prepare;
+	uint64_t prepare_rate; /* bytes each second; 0: the default */
 	uint64_t timeout_s; /* for each attempt; 0: the capture's own */
 };
 

@@ -22,7 +22,9 @@ void hf_snapshot_record_init(struct hf_snapshot_record *record, pid_t pid)
 {
 	char comm[64];
 
-	*record = (struct hf_snapshot_record){ 0 };
+	*record = (struct hf_snapshot_record){
+		.prepared_bytes = HF_UNKNOWN_U64,
+	};
 	snprintf(comm, sizeof(comm), "/proc/%d/comm", pid);
 	/* Nice to have: why there is no process is for the capture to say. */
 	hf_error_ignore(read_line(comm, &record->command));
@@ -128,6 +130,7 @@ static void fill_facts(struct hf_snapshot_record *record,
 		{ "capture.descriptors_closed",
 		  forked ? report->descriptors_closed : HF_UNKNOWN_U64 },
 		{ "capture.reaped", forked ? report->reaped : HF_UNKNOWN_U64 },
+		{ "capture.prepared_bytes", record->prepared_bytes },
 	};
 
 	_Static_assert(sizeof(numbers) / sizeof(*numbers) + 1 ==

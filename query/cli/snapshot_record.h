@@ -6,7 +6,7 @@
 #include "fork-agent/capture.h"
 #include "indexer/index.h"
 
-enum { HF_SNAPSHOT_NUM_FACTS = 9 };
+enum { HF_SNAPSHOT_NUM_FACTS = 10 };
 
 /** A row of table `snapshot`, and facts for `meta` that it has no columns
  * for. It must not move once it is filled. */
@@ -15,6 +15,7 @@ struct hf_snapshot_record {
 	struct hf_index_fact facts[HF_SNAPSHOT_NUM_FACTS];
 	char values[HF_SNAPSHOT_NUM_FACTS][24];
 	size_t num_facts; /* HF_SNAPSHOT_NUM_FACTS once it is filled */
+	uint64_t prepared_bytes; /* HF_UNKNOWN_U64: nobody asked */
 	char *boot_id, *command; /* row points to them */
 };
 

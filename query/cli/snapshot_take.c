@@ -3,6 +3,7 @@
 #include "query/cli/snapshot_take.h"
 
 #include "query/cli/progress.h"
+#include "query/cli/snapshot_prepare.h"
 #include "query/cli/snapshot_record.h"
 #include "query/cli/snapshot_report.h"
 #include "util/output.h"
@@ -90,8 +91,16 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 		return err;
 	hf_snapshot_record_init(record, pid);
 	hf_cli_progress_init(&progress, cli);
-	err = take(&work, &capture, &progress.hooks, hf_output_path(output),
-		   &result_ret->summary);
+	if (options->prepare) {
+		struct hf_prepare_report prepared;
+
+		err = hf_snapshot_prepare(options, pid, capture.deadline_ns,
+					  &progress.hooks, &prepared);
+		record->prepared_bytes = hf_prepare_bytes(&prepared);
+	}
+	if (!err)
+		err = take(&work, &capture, &progress.hooks,
+			   hf_output_path(output), &result_ret->summary);
 	if (work.frozen && !work.zombie)
 		work.zombie = hf_frozen_release(work.frozen);
 	has_zombie = work.zombie;
