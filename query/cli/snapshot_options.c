@@ -18,11 +18,10 @@ enum {
 static const struct argp_option capture_options[] = {
 	{ 0, 0, 0, 0, "Capture:", GROUP_CAPTURE },
 	{ "prepare", KEY_PREPARE, 0, 0,
-	  "Before the pause, while the process runs: gather its memory into "
-	  "huge pages, so that the fork is short",
+	  "First gather its memory into huge pages: a shorter pause",
 	  GROUP_CAPTURE },
 	{ "prepare-rate", KEY_PREPARE_RATE, "SIZE", 0,
-	  "With --prepare: so much each second at most (default 1G)",
+	  "Prepare so many bytes a second at most (default 1G)",
 	  GROUP_CAPTURE },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
 	  "Give up when its threads have not stopped after this time, "
