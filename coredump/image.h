@@ -29,7 +29,7 @@ enum hf_segment_kind {
 	HF_SEGMENT_BRK,    /* the [heap] mapping */
 	HF_SEGMENT_STACK,  /* the main thread's [stack] */
 	HF_SEGMENT_FILE,   /* private file mapping: text, rodata, data */
-	HF_SEGMENT_SHARED, /* MAP_SHARED: not part of the instant ("late") */
+	HF_SEGMENT_SHARED, /* MAP_SHARED */
 	HF_SEGMENT_VDSO,
 	HF_SEGMENT_SPECIAL /* vvar, vsyscall, device memory: not readable */
 };
@@ -52,8 +52,9 @@ struct hf_segment {
 	enum hf_segment_kind kind;
 	enum hf_absent absent;     /* meaning of what is not resident */
 	uint32_t advice;           /* of enum hf_advice */
-	bool late;                 /* left out of the fork: its bytes are the
-				    * parent's, not of the instant */
+	bool late;                 /* not of the instant: its bytes are as they
+				    * were when they were read, since a fork
+				    * leaves them out or shares them */
 	uint32_t module_id;        /* index in modules, or HF_NO_MODULE */
 	uint64_t file_offset;      /* of start in the mapped file */
 	uint64_t device, inode;    /* of that file as maps tells them, 0 if

@@ -53,8 +53,8 @@ static struct hf_error *has_pages(const struct hf_parent *parent,
 	*ret = !hf_resident_has_scan(parent->resident);
 	if (*ret)
 		return NULL;
-	err = hf_resident_find(parent->resident, range, true, stop_at_first,
-			       ret);
+	err = hf_resident_find(parent->resident, range, HF_RESIDENT_SKIP_ZERO,
+			       stop_at_first, ret);
 	return err == &hf_stop ? NULL : err;
 }
 

@@ -89,20 +89,18 @@ static struct hf_error *open_files(struct hf_parent *parent, pid_t pid,
 					      &parent->maps);
 }
 
-struct hf_error *hf_parent_open(int child_fd,
-				const struct hf_proc_maps *child_maps,
-				bool no_scan, bool no_mem,
-				struct hf_parent **ret)
+static struct hf_error *open_parent(pid_t pid,
+				    const struct hf_proc_maps *child_maps,
+				    bool no_scan, bool no_mem,
+				    struct hf_parent **ret)
 {
 	HF_AUTO(hf_parent) struct hf_parent *parent =
 		calloc(1, sizeof(*parent));
 	struct hf_error *err;
-	pid_t pid;
 
 	if (!parent)
 		return &hf_enomem;
 	parent->proc_fd = parent->pagemap_fd = parent->memory.mem_fd = -1;
-	pid = parent_of(child_fd);
 	if (pid <= 0)
 		err = hf_error_create(HF_ERROR_TARGET_GONE, "it ended");
 	else
@@ -122,6 +120,23 @@ struct hf_error *hf_parent_open(int child_fd,
 	hf_error_ignore(err);
 	*ret = HF_TAKE(parent);
 	return NULL;
+}
+
+struct hf_error *hf_parent_open(int child_fd,
+				const struct hf_proc_maps *child_maps,
+				bool no_scan, bool no_mem,
+				struct hf_parent **ret)
+{
+	return open_parent(parent_of(child_fd), child_maps, no_scan, no_mem,
+			   ret);
+}
+
+struct hf_error *hf_parent_open_self(pid_t pid,
+				     const struct hf_proc_maps *maps,
+				     bool no_scan, bool no_mem,
+				     struct hf_parent **ret)
+{
+	return open_parent(pid, maps, no_scan, no_mem, ret);
 }
 
 void hf_parent_close(struct hf_parent *parent)

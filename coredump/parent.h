@@ -34,6 +34,13 @@ struct hf_error *hf_parent_open(int child_fd,
 				struct hf_parent **ret) HF_MUST_CHECK;
 void hf_parent_close(struct hf_parent *parent);
 
+/** As hf_parent_open, for a process that stands still itself: whatever is asked
+ * of the parent is asked of it, and of the same instant. */
+struct hf_error *hf_parent_open_self(pid_t pid,
+				     const struct hf_proc_maps *maps,
+				     bool no_scan, bool no_mem,
+				     struct hf_parent **ret) HF_MUST_CHECK;
+
 /** Has it memory still? */
 bool hf_parent_is_alive(const struct hf_parent *parent);
 

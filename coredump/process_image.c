@@ -26,7 +26,11 @@
 /* The process is the forked child, so the segments are those that the child
  * has, and one kind more: what its parent marked MADV_DONTFORK is not in it,
  * and what it marked MADV_WIPEONFORK is there, but empty. The bytes of these
- * are the parent's, as they are when the image is opened ("late"). */
+ * are the parent's, as they are when the image is opened ("late"). So are those
+ * that the two share, as they are when they are read.
+ *
+ * Or the process is no child but stands still itself (IMAGE_SELF). Then it is
+ * its own "parent", which has nothing that it has not, and nothing is late. */
 
 struct process {
 	struct hf_process_memory memory;
@@ -159,6 +163,7 @@ struct job {
 	struct process *process;
 	struct hf_resident *resident; /* of the child */
 	struct hf_proc_maps maps;     /* of the child */
+	bool is_self;                 /* no child: IMAGE_SELF */
 	uint64_t num_lost, lost_bytes; /* mappings that were wiped, and are
 					* gone in the parent */
 };
@@ -182,6 +187,15 @@ static struct hf_error *add_found(void *arg, struct hf_range range)
 	return hf_image_add_resident(found->image, range);
 }
 
+/* Pages that need not be kept: zero, or in a file. What a fork copies of the
+ * latter is chance. */
+static unsigned int not_saved(const struct hf_segment *segment)
+{
+	if (segment->absent == HF_ABSENT_ZERO)
+		return HF_RESIDENT_SKIP_ZERO;
+	return segment->kind == HF_SEGMENT_FILE ? HF_RESIDENT_SKIP_FILE : 0;
+}
+
 /* Also finds out which mappings are empty. */
 static struct hf_error *add_residents(struct job *job)
 {
@@ -197,8 +211,7 @@ static struct hf_error *add_residents(struct job *job)
 		    segment.kind == HF_SEGMENT_SPECIAL)
 			continue;
 		mapping->is_empty = true;
-		err = hf_resident_find(job->resident, range,
-				       segment.absent == HF_ABSENT_ZERO,
+		err = hf_resident_find(job->resident, range, not_saved(&segment),
 				       add_found, &found);
 	}
 	return err;
@@ -222,7 +235,8 @@ static struct hf_error *add_late(struct job *job, struct hf_segment *segment,
 
 	if (!is_empty)
 		err = hf_resident_find(parent->resident, range,
-				       segment->absent == HF_ABSENT_ZERO,
+				       segment->absent == HF_ABSENT_ZERO ?
+					       HF_RESIDENT_SKIP_ZERO : 0,
 				       add_resident, job->image);
 	if (err && err->code == HF_ERROR_NO_MEMORY)
 		return err;
@@ -244,7 +258,9 @@ static struct hf_error *add_mapping(struct job *job,
 
 	if (mapping->end > HF_ADDRESS_END)
 		return NULL; /* [vsyscall] */
-	if (mapping->is_wiped && mapping->is_empty &&
+	if (segment.kind == HF_SEGMENT_SHARED)
+		segment.late = !job->is_self;
+	if (mapping->is_wiped && mapping->is_empty && !job->is_self &&
 	    segment.absent == HF_ABSENT_ZERO) {
 		if (hf_left_out_is_mapped(parent, mapping))
 			err = add_late(job, &segment, false);
@@ -326,7 +342,11 @@ static struct hf_error *add_memory(struct hf_image *image,
 	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
 	HF_AUTO_FD int pagemap = openat(process->proc_fd, "pagemap",
 					O_RDONLY | O_CLOEXEC);
-	struct job job = { .image = image, .process = process };
+	struct job job = {
+		.image = image,
+		.process = process,
+		.is_self = flags & HF_PROCESS_IMAGE_SELF,
+	};
 	HF_AUTO_FREE char *text = NULL;
 	struct hf_error *err;
 	size_t len;
@@ -349,7 +369,12 @@ static struct hf_error *add_memory(struct hf_image *image,
 				      "process %d has no memory: it is a "
 				      "zombie, or a kernel thread",
 				      (int)process->memory.pid);
-	if (!err)
+	if (!err && job.is_self)
+		err = hf_parent_open_self(process->memory.pid, &maps,
+					  flags & HF_PROCESS_IMAGE_NO_SCAN,
+					  flags & HF_PROCESS_IMAGE_NO_MEM,
+					  &process->parent);
+	else if (!err)
 		err = hf_parent_open(process->proc_fd, &maps,
 				     flags & HF_PROCESS_IMAGE_NO_SCAN,
 				     flags & HF_PROCESS_IMAGE_NO_MEM,
@@ -450,4 +475,13 @@ struct hf_error *hf_process_image_open(pid_t pid,
 				       struct hf_image **ret)
 {
 	return hf_process_image_open_flags(pid, threads, num_threads, 0, ret);
+}
+
+struct hf_error *hf_process_image_open_self(pid_t pid,
+					    const struct hf_thread *threads,
+					    size_t num_threads,
+					    struct hf_image **ret)
+{
+	return hf_process_image_open_flags(pid, threads, num_threads,
+					   HF_PROCESS_IMAGE_SELF, ret);
 }

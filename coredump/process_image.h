@@ -22,4 +22,13 @@ struct hf_error *hf_process_image_open(pid_t pid,
 				       size_t num_threads,
 				       struct hf_image **ret) HF_MUST_CHECK;
 
+/** As hf_process_image_open, for a process that was not forked but stands
+ * still itself while the image lives: all of its memory is of that instant,
+ * also what it shares or keeps out of its forks. */
+struct hf_error *hf_process_image_open_self(pid_t pid,
+					    const struct hf_thread *threads,
+					    size_t num_threads,
+					    struct hf_image **ret)
+	HF_MUST_CHECK;
+
 #endif

@@ -34,6 +34,7 @@ struct scan_arg {
 #define SCAN_IOCTL _IOWR('f', 16, struct scan_arg)
 
 enum scan_category {
+	PAGE_IS_FILE = 1 << 2,    /* or shared */
 	PAGE_IS_PRESENT = 1 << 3,
 	PAGE_IS_SWAPPED = 1 << 4, /* also of migration and marker entries */
 	PAGE_IS_PFNZERO = 1 << 5,
@@ -45,6 +46,7 @@ enum scan_category {
 /* Documentation/admin-guide/mm/pagemap.rst */
 #define PAGEMAP_PRESENT (UINT64_C(1) << 63)
 #define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
+#define PAGEMAP_FILE (UINT64_C(1) << 61)
 #define PAGEMAP_GUARD (UINT64_C(1) << 58)
 
 enum {
@@ -124,17 +126,22 @@ bool hf_resident_has_scan(const struct hf_resident *resident)
 }
 
 static struct hf_error *find_by_scan(struct hf_resident *resident,
-				     struct hf_range range, uint64_t skip,
+				     struct hf_range range, unsigned int skip,
 				     struct hf_error *(*found)(void *arg,
 							struct hf_range range),
 				     void *arg)
 {
-	uint64_t at = range.start;
+	uint64_t at = range.start, not_these = resident->not_these;
 
+	if (skip & HF_RESIDENT_SKIP_ZERO)
+		not_these |= PAGE_IS_PFNZERO;
+	if (skip & HF_RESIDENT_SKIP_FILE)
+		not_these |= PAGE_IS_FILE;
+	if (skip & HF_RESIDENT_SKIP_HUGE)
+		not_these |= PAGE_IS_HUGE;
 	while (at < range.end) {
 		struct scan_arg scan_arg;
-		int num = scan(resident, &scan_arg, at, range.end,
-			       resident->not_these | skip);
+		int num = scan(resident, &scan_arg, at, range.end, not_these);
 
 		if (num < 0 && errno == EINTR)
 			continue;
@@ -157,10 +164,13 @@ static struct hf_error *find_by_scan(struct hf_resident *resident,
 
 static struct hf_error *find_by_pagemap(struct hf_resident *resident,
 					struct hf_range range,
+					unsigned int skip,
 					struct hf_error *(*found)(void *arg,
 							struct hf_range range),
 					void *arg)
 {
+	const uint64_t not_these = PAGEMAP_GUARD |
+		(skip & HF_RESIDENT_SKIP_FILE ? PAGEMAP_FILE : 0);
 	uint64_t at = range.start, first = 0;
 	bool inside = false;
 
@@ -181,7 +191,7 @@ static struct hf_error *find_by_pagemap(struct hf_resident *resident,
 			uint64_t entry = resident->entries[i];
 			bool here = entry & (PAGEMAP_PRESENT |
 					     PAGEMAP_SWAPPED) &&
-				    !(entry & PAGEMAP_GUARD);
+				    !(entry & not_these);
 
 			if (here && !inside) {
 				first = at;
@@ -199,16 +209,14 @@ static struct hf_error *find_by_pagemap(struct hf_resident *resident,
 }
 
 struct hf_error *hf_resident_find(struct hf_resident *resident,
-				  struct hf_range range, bool skip_zero,
+				  struct hf_range range, unsigned int skip,
 				  struct hf_error *(*found)(void *arg,
 							struct hf_range range),
 				  void *arg)
 {
 	if (resident->has_scan)
-		return find_by_scan(resident, range,
-				    skip_zero ? PAGE_IS_PFNZERO : 0, found,
-				    arg);
-	return find_by_pagemap(resident, range, found, arg);
+		return find_by_scan(resident, range, skip, found, arg);
+	return find_by_pagemap(resident, range, skip, found, arg);
 }
 
 struct hf_error *hf_resident_find_small(struct hf_resident *resident,
@@ -218,6 +226,7 @@ struct hf_error *hf_resident_find_small(struct hf_resident *resident,
 					void *arg)
 {
 	if (resident->has_scan)
-		return find_by_scan(resident, range, PAGE_IS_HUGE, found, arg);
-	return find_by_pagemap(resident, range, found, arg);
+		return find_by_scan(resident, range, HF_RESIDENT_SKIP_HUGE,
+				    found, arg);
+	return find_by_pagemap(resident, range, 0, found, arg);
 }

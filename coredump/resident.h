@@ -19,15 +19,23 @@ void hf_resident_destroy(struct hf_resident *resident);
  * for its size, not for what is in it. */
 bool hf_resident_has_scan(const struct hf_resident *resident);
 
+/** Pages that are there, but not looked for. */
+enum hf_resident_skip {
+	HF_RESIDENT_SKIP_ZERO = 1 << 0, /* the kernel's zero page */
+	HF_RESIDENT_SKIP_FILE = 1 << 1, /* of a file, unmodified; or shared */
+	HF_RESIDENT_SKIP_HUGE = 1 << 2, /* mapped as huge pages */
+};
+
 /**
  * Find the pages in [range.start, range.end) that are in memory or in swap,
- * without touching any. Guard pages are not; neither are, with `skip_zero`,
- * pages backed by the kernel's zero page.
+ * without touching any. Guard pages are not.
  *
+ * @param skip of enum hf_resident_skip; without PAGEMAP_SCAN the zero page
+ * and huge pages cannot be told.
  * @param found called with ascending ranges; its error ends the search.
  */
 struct hf_error *hf_resident_find(struct hf_resident *resident,
-				  struct hf_range range, bool skip_zero,
+				  struct hf_range range, unsigned int skip,
 				  struct hf_error *(*found)(void *arg,
 							struct hf_range range),
 				  void *arg) HF_MUST_CHECK;

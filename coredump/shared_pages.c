@@ -104,7 +104,7 @@ struct hf_error *hf_shared_pages_find(int proc_fd,
 	struct hf_error *err = NULL;
 
 	if (parent->pid && same && same_mapping(same, mapping)) {
-		err = hf_resident_find(parent->resident, range, false,
+		err = hf_resident_find(parent->resident, range, 0,
 				       found, arg);
 		/* The parent may go away while we look. */
 		if (err && err->code != HF_ERROR_OS &&

@@ -74,7 +74,7 @@ static const char *segment_kind(enum hf_segment_kind kind)
 
 static const char *captured(const struct hf_segment *segment)
 {
-	if (segment->kind == HF_SEGMENT_SHARED || segment->late)
+	if (segment->late)
 		return "late";
 	if (segment->resident_bytes)
 		return "saved";
