@@ -18,6 +18,7 @@ enum {
 
 struct hf_frozen {
 	struct hf_tracer *tracer;
+	pid_t pid; /* of the target */
 	struct hf_capture_report report;
 	bool released;
 };
@@ -77,6 +78,7 @@ hf_capture_with_hooks(const struct hf_capture_options *options,
 	err = attempts(&full, hooks, &target, &frozen->tracer, &num_attempts);
 	if (err)
 		return err;
+	frozen->pid = full.pid;
 	frozen->report = hf_tracer_result(frozen->tracer)->report;
 	frozen->report.num_attempts = num_attempts;
 	*ret = HF_TAKE(frozen);
@@ -97,7 +99,10 @@ struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 
 	if (frozen->released)
 		return hf_error_create(HF_ERROR_TARGET_GONE,
-				       "the fork was released");
+				       "the process was let go");
+	if (frozen->report.mode == HF_CAPTURE_STOP)
+		return hf_process_image_open_self(frozen->pid, result->threads,
+						  result->num_threads, ret);
 	return hf_process_image_open(result->child, result->threads,
 				     result->num_threads, ret);
 }

@@ -94,7 +94,8 @@ struct hf_capture_report {
 	bool reaped;             /* the child left no zombie */
 };
 
-/** A forked, stopped child, and the parent's threads at the fork. */
+/** A forked, stopped child, and the parent's threads at the fork; in
+ * HF_CAPTURE_STOP the target itself, standing. */
 struct hf_frozen;
 
 /* In the calling process: a thread is started that makes all ptrace calls and
@@ -108,14 +109,20 @@ struct hf_frozen;
  * nothing had happened and *ret is a child of it, ptrace-stopped, that
  * holds no descriptor of it and dies with us.
  *
+ * HF_CAPTURE_STOP: on success every thread of the target is ptrace-stopped, and
+ * stays so until hf_frozen_release: until then the target does not work.
+ * `cancelled` and `deadline_ns` let it go at any moment. If we die, the kernel
+ * does.
+ *
  * @return NULL, TARGET_GONE, PERMISSION (with cause and fix), UNSUPPORTED,
  * TIMEOUT, INTERRUPTED or OS. After any error the target runs on, unchanged.
  */
 struct hf_error *hf_capture(const struct hf_capture_options *options,
 			    struct hf_frozen **ret) HF_MUST_CHECK;
 
-/** The child's memory with the parent's threads. Lives no longer than the
- * frozen; the caller destroys it first. */
+/** The child's memory with the parent's threads, or the target's own. Lives no
+ * longer than the frozen; the caller destroys it first. In HF_CAPTURE_STOP
+ * what is read from it is of one instant only if hf_frozen_release says so. */
 struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 				      struct hf_image **ret) HF_MUST_CHECK;
 
@@ -128,13 +135,18 @@ struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
 		    size_t num_ranges);
 
+/** Of the child; 0: there is none (HF_CAPTURE_STOP). */
 pid_t hf_frozen_pid(const struct hf_frozen *frozen);
 
 /**
  * Kill the child and have the target reap it. Fills in the fields of the
  * report that are known only now.
  *
+ * In HF_CAPTURE_STOP: let the target go on.
+ *
  * @return an error if a zombie may be left behind; the child is dead anyway.
+ * In HF_CAPTURE_STOP TARGET_GONE, TIMEOUT or INTERRUPTED: the target ended, or
+ * had to be let go earlier, so what was read is worth nothing.
  */
 struct hf_error *hf_frozen_release(struct hf_frozen *frozen) HF_MUST_CHECK;
 

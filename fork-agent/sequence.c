@@ -96,8 +96,9 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 	pid_t pid = sequence->target.pid;
 	struct hf_error *err;
 
-	err = hf_syscall_site_find(sequence->target.live_tid,
-				   &sequence->site);
+	err = sequence->mode == HF_CAPTURE_FORK ?
+		      hf_syscall_site_find(sequence->target.live_tid,
+					   &sequence->site) : NULL;
 	if (err && err->code == HF_ERROR_NOT_FOUND) {
 		/* Every program has one in its vdso, if it is there at all:
 		 * an exec is just going on. */
@@ -260,13 +261,20 @@ static struct hf_error *look_for_safe_point(struct hf_sequence *sequence,
 	return is_last && sequence->exact ? not_exact(sequence) : NULL;
 }
 
+static uint64_t realtime_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static struct hf_error *fork_in(struct hf_sequence *sequence,
 				struct hf_remote_call *call)
 {
 	struct hf_capture_report *report = &sequence->report;
 	uint64_t start = hf_now_ns();
 	struct hf_error *err;
-	struct timespec now;
 	int64_t rax;
 
 	err = at_step(sequence, HF_STEP_BORROWED);
@@ -274,10 +282,8 @@ static struct hf_error *fork_in(struct hf_sequence *sequence,
 		err = hf_remote_fork(call, &sequence->child.pid);
 	if (err)
 		return err;
-	clock_gettime(CLOCK_REALTIME, &now);
 	sequence->fork_done_ns = hf_now_ns();
-	report->taken_ns = (uint64_t)now.tv_sec * 1000000000u +
-			   (uint64_t)now.tv_nsec;
+	report->taken_ns = realtime_ns();
 	report->fork_ns = sequence->fork_done_ns - start;
 
 	err = hf_remote_call_park(call, &rax);
@@ -290,6 +296,19 @@ static struct hf_error *fork_in(struct hf_sequence *sequence,
 	return at_step(sequence, HF_STEP_PARKED);
 }
 
+/* Where a fork is refused, there is another way. */
+static struct hf_error *advise(struct hf_error *err)
+{
+	switch (err->code) {
+	case HF_ERROR_OS:
+	case HF_ERROR_PERMISSION:
+	case HF_ERROR_UNSUPPORTED:
+		return hf_stand_advise(err);
+	default:
+		return err;
+	}
+}
+
 static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 {
 	struct hf_attachment *attachment = &sequence->attachment;
@@ -300,11 +319,11 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 
 	injector = hf_remote_fork_choose(attachment, &why);
 	if (!injector)
-		return again(sequence, hf_error_cause(
+		return again(sequence, hf_stand_advise(hf_error_cause(
 			hf_error_create(HF_ERROR_TIMEOUT,
 					"no thread of process %d can be made "
 					"to fork", attachment->pid),
-			"%s", why));
+			"%s", why)));
 	if (hf_tracee_is_compat(injector))
 		return hf_error_create(HF_ERROR_UNSUPPORTED,
 				       "process %d runs 32-bit code",
@@ -319,12 +338,23 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 					   sequence->site, HF_TRACEE_OPTIONS,
 				   attachment->clock);
 	if (err)
-		return err;
+		return advise(err);
 	err = fork_in(sequence, &call);
 	hf_remote_call_end(&call);
 	hf_attachment_release_receivers(attachment, injector);
 	hf_tracee_detach(injector);
-	return err;
+	return err ? advise(err) : NULL;
+}
+
+/* They stay as they are. */
+static struct hf_error *stand(struct hf_sequence *sequence, uint64_t start_ns)
+{
+	struct hf_capture_report *report = &sequence->report;
+
+	report->taken_ns = realtime_ns();
+	report->fork_ns = UINT64_MAX;
+	hf_stand_begin(&sequence->stand, start_ns);
+	return NULL;
 }
 
 /* @param again_ret set if the threads were let go because the moment was a
@@ -351,11 +381,12 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 	if (!err)
 		err = look_for_safe_point(sequence, again_ret);
 	if (!err && !*again_ret)
-		err = fork_stopped(sequence);
+		err = sequence->mode == HF_CAPTURE_STOP ?
+			      stand(sequence, start) : fork_stopped(sequence);
 	resume = hf_now_ns();
 	if (err)
 		hf_attachment_abandon(&sequence->attachment);
-	else
+	else if (!sequence->stand.active)
 		hf_attachment_release(&sequence->attachment);
 	report->pause_ns = hf_now_ns() - start;
 	report->stop_ns = stopped - start;
@@ -367,7 +398,7 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 	restore_priority(&priority);
 	if (*again_ret && report->missed_pause_ns < report->pause_ns)
 		report->missed_pause_ns = report->pause_ns;
-	if (!err)
+	if (!err && !sequence->stand.active)
 		err = at_step(sequence, HF_STEP_RESUMED);
 	return err;
 }
@@ -446,6 +477,20 @@ static uint64_t faults_of(const struct hf_target *target)
 	return UINT64_MAX;
 }
 
+/* The child: made ours, and prepared for being read. */
+static struct hf_error *take_child(struct hf_sequence *sequence)
+{
+	struct hf_child *child = &sequence->child;
+	struct hf_error *err = at_step(sequence, HF_STEP_ADOPTED);
+
+	if (err)
+		return err;
+	hf_child_prepare(child, sequence->site, sequence->hooks.no_close_range,
+			 &sequence->clock);
+	sequence->report.descriptors_closed = child->descriptors_closed;
+	return at_step(sequence, HF_STEP_PREPARED);
+}
+
 struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 {
 	struct hf_child *child = &sequence->child;
@@ -464,6 +509,9 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 			   &sequence->clock);
 	sequence->attachment.attempt = sequence->attempt;
 	hf_wait_clock_start(&sequence->clock);
+	sequence->stand.deadline_ns = sequence->deadline_ns;
+	sequence->stand.cancelled = sequence->cancelled;
+	sequence->report.mode = sequence->mode;
 	sequence->report.start_time = sequence->target.start_time;
 	sequence->report.parent_faults = UINT64_MAX;
 	sequence->report.peak_private_bytes = UINT64_MAX;
@@ -479,16 +527,8 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 		else
 			err = adopt_err;
 	}
-	if (!err)
-		err = at_step(sequence, HF_STEP_ADOPTED);
-	if (!err) {
-		hf_child_prepare(child, sequence->site,
-				 sequence->hooks.no_close_range,
-				 &sequence->clock);
-		sequence->report.descriptors_closed =
-			child->descriptors_closed;
-		err = at_step(sequence, HF_STEP_PREPARED);
-	}
+	if (!err && sequence->mode == HF_CAPTURE_FORK)
+		err = take_child(sequence);
 	hf_wait_clock_stop(&sequence->clock);
 	hf_wait_clock_deinit(&sequence->clock);
 	if (err) {
@@ -499,9 +539,31 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	return err;
 }
 
-size_t hf_sequence_serve(struct hf_sequence *sequence)
+bool hf_sequence_serve(struct hf_sequence *sequence)
 {
-	return hf_attachment_serve(&sequence->attachment);
+	if (sequence->mode == HF_CAPTURE_STOP)
+		return hf_stand_serve(&sequence->stand, &sequence->attachment,
+				      &sequence->report);
+	return hf_attachment_serve(&sequence->attachment) > 0;
+}
+
+/* Nothing was made, so nothing has to be reaped. */
+static struct hf_error *end_stand(struct hf_sequence *sequence)
+{
+	struct hf_capture_report *report = &sequence->report;
+	struct priority priority;
+	struct hf_error *err;
+
+	raise_priority(&priority);
+	err = hf_stand_end(&sequence->stand, &sequence->attachment, report);
+	restore_priority(&priority);
+	report->reap_ns = report->child_life_ns = UINT64_MAX;
+	report->cow_pages = UINT64_MAX;
+	report->descriptors_closed = report->reaped = true;
+	if (!err && sequence->hooks.at_step)
+		err = sequence->hooks.at_step(sequence->hooks.arg,
+					      HF_STEP_RESUMED);
+	return err;
 }
 
 void hf_sequence_drop(struct hf_sequence *sequence,
@@ -509,6 +571,8 @@ void hf_sequence_drop(struct hf_sequence *sequence,
 {
 	struct hf_error *err;
 
+	if (sequence->mode == HF_CAPTURE_STOP)
+		return; /* what was read is the target's own */
 	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
 				 &sequence->calls);
 	if (err) {
@@ -535,6 +599,8 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 	struct hf_capture_report *report = &sequence->report;
 	struct hf_error *err;
 
+	if (sequence->mode == HF_CAPTURE_STOP)
+		return end_stand(sequence);
 	report->cow_pages = hf_child_cow_pages(&sequence->child,
 					       sequence->target.pid);
 	count_faults(sequence);

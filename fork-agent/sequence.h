@@ -7,9 +7,11 @@
 #include "fork-agent/child.h"
 #include "fork-agent/preflight.h"
 #include "fork-agent/remote_attach.h"
+#include "fork-agent/stand.h"
 
 struct hf_sequence {
 	struct hf_target target;
+	enum hf_capture_mode mode;
 	uint32_t stop_timeout_ms;
 	uint32_t attempt;               /* from 1, for messages */
 	const struct hf_safe_point *safe_point; /* borrowed; may be NULL */
@@ -21,7 +23,8 @@ struct hf_sequence {
 	struct hf_trace_calls calls;    /* all that were made */
 	struct hf_wait_clock clock;     /* only while tracees are waited for */
 	struct hf_attachment attachment;
-	struct hf_child child;
+	struct hf_child child;          /* in HF_CAPTURE_FORK */
+	struct hf_stand stand;          /* in HF_CAPTURE_STOP */
 	uint64_t site;                  /* of a syscall instruction */
 	struct hf_thread *threads;      /* leader first; owned */
 	size_t num_threads;
@@ -33,22 +36,25 @@ struct hf_sequence {
 };
 
 /**
- * Attach, stop, fork, resume, adopt the child, close its descriptors. Every
- * call on a sequence comes from the same thread.
+ * Attach, stop, fork, resume, adopt the child, close its descriptors; in
+ * HF_CAPTURE_STOP attach and stop. Every call on a sequence comes from the same
+ * thread.
  *
  * On failure every thread of the target runs (or will, when the calling
  * thread ends: threads that never stopped) and no child is left.
  */
 struct hf_error *hf_sequence_run(struct hf_sequence *sequence) HF_MUST_CHECK;
 
-/** Let go threads that were late for the stop. @return how many are left. */
-size_t hf_sequence_serve(struct hf_sequence *sequence);
+/** Let go threads that were late for the stop; look after a process that
+ * stands. @return whether it has to be called again soon. */
+bool hf_sequence_serve(struct hf_sequence *sequence);
 
 /** Have the child give pages back: see hf_child_drop. */
 void hf_sequence_drop(struct hf_sequence *sequence,
 		      const struct hf_range *ranges, size_t num_ranges);
 
-/** Kill the child, have it reaped, and complete the report. */
+/** Kill the child and have it reaped, or let the process go; complete the
+ * report. @return as hf_frozen_release. */
 struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 	HF_MUST_CHECK;
 

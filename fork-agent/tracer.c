@@ -72,10 +72,11 @@ static void wait_change(struct hf_tracer *tracer, uint64_t interval_ns)
 	pthread_cond_timedwait(&tracer->changed, &tracer->lock, &until);
 }
 
-/* Until the release: requests, with an eye on threads that stop late. */
+/* Until the release: requests, with an eye on threads that stop late, and on a
+ * process that stands. */
 static void serve(struct hf_tracer *tracer)
 {
-	size_t num_late = hf_sequence_serve(&tracer->sequence);
+	bool soon = hf_sequence_serve(&tracer->sequence);
 
 	pthread_mutex_lock(&tracer->lock);
 	while (tracer->phase == PHASE_FROZEN) {
@@ -83,15 +84,15 @@ static void serve(struct hf_tracer *tracer)
 		size_t num_drop = tracer->num_drop;
 
 		if (!drop) {
-			wait_change(tracer, num_late ? SERVE_INTERVAL_NS : 0);
-			if (!num_late)
+			wait_change(tracer, soon ? SERVE_INTERVAL_NS : 0);
+			if (!soon)
 				continue;
 		}
 		pthread_mutex_unlock(&tracer->lock);
 		if (drop)
 			hf_sequence_drop(&tracer->sequence, drop, num_drop);
-		if (num_late)
-			num_late = hf_sequence_serve(&tracer->sequence);
+		if (soon)
+			soon = hf_sequence_serve(&tracer->sequence);
 		pthread_mutex_lock(&tracer->lock);
 		if (drop) {
 			tracer->drop = NULL;
@@ -181,6 +182,7 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 	if (!tracer)
 		return &hf_enomem;
 	tracer->sequence.target = *target;
+	tracer->sequence.mode = options->mode;
 	tracer->sequence.stop_timeout_ms = options->stop_timeout_ms;
 	tracer->sequence.attempt = attempt;
 	tracer->sequence.safe_point = options->safe_point;

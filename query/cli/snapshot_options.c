@@ -2,6 +2,8 @@
  * SPDX-License-Identifier: MIT */
 #include "query/cli/snapshot_options.h"
 
+#include <string.h>
+
 #include "util/parse.h"
 
 /* Group 1 is the verb's own, 2 the messages of all verbs. */
@@ -9,6 +11,7 @@ enum { GROUP_CAPTURE = 3 };
 
 enum {
 	KEY_FORCE = HF_KEY_VERB,
+	KEY_MODE,
 	KEY_TIMEOUT,
 	KEY_PREPARE,
 	KEY_PREPARE_RATE,
@@ -17,6 +20,10 @@ enum {
 /* One line each, also in the parser below. */
 static const struct argp_option capture_options[] = {
 	{ 0, 0, 0, 0, "Capture:", GROUP_CAPTURE },
+	{ "mode", KEY_MODE, "MODE", 0,
+	  "fork (default): stop for milliseconds, and read a fork; stop: no "
+	  "fork, the process stands still until its memory was read",
+	  GROUP_CAPTURE },
 	{ "prepare", KEY_PREPARE, 0, 0,
 	  "First gather its memory into huge pages: a shorter pause",
 	  GROUP_CAPTURE },
@@ -36,6 +43,15 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 	struct hf_error *err = NULL;
 
 	switch (key) {
+	case KEY_MODE:
+		if (!strcmp(arg, "fork"))
+			options->mode = HF_CAPTURE_FORK;
+		else if (!strcmp(arg, "stop"))
+			options->mode = HF_CAPTURE_STOP;
+		else
+			argp_error(state, "unknown mode '%s': fork or stop",
+				   arg);
+		return 0;
 	case KEY_PREPARE:
 		options->prepare = true;
 		return 0;

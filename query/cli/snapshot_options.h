@@ -3,6 +3,7 @@
 #ifndef HF_QUERY_CLI_SNAPSHOT_OPTIONS_H
 #define HF_QUERY_CLI_SNAPSHOT_OPTIONS_H
 
+#include "fork-agent/capture.h"
 #include "query/cli/cli.h"
 
 /** To add an option: a field here; a key, a line of the table and a case in
@@ -18,6 +19,7 @@ struct hf_snapshot_options {
 	bool force;
 
 	/* The capture. */
+	enum hf_capture_mode mode;
 	bool prepare;
 	uint64_t prepare_rate; /* bytes each second; 0: the default */
 	uint64_t timeout_s; /* for each attempt; 0: the capture's own */

@@ -65,6 +65,7 @@ void hf_snapshot_record_pause(struct hf_snapshot_record *record,
 {
 	struct hf_snapshot_row *row = &record->row;
 
+	row->source = report->mode == HF_CAPTURE_STOP ? "stop" : "live";
 	row->taken_ns = report->taken_ns;
 	row->start_time = report->start_time;
 	row->pause_ns = report->pause_ns;
@@ -150,6 +151,9 @@ void hf_snapshot_record_end(struct hf_snapshot_record *record,
 	struct hf_snapshot_row *row = &record->row;
 
 	record->num_facts = 0;
+	/* In HF_CAPTURE_STOP the pause ends only now. */
+	row->pause_ns = report->pause_ns;
+	row->resume_ns = report->resume_ns;
 	fill_facts(record, report);
 	/* Nobody forked, and what was read stood still. */
 	if (report->mode != HF_CAPTURE_FORK)

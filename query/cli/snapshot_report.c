@@ -76,7 +76,18 @@ static void note_safe_point(const struct hf_cli *cli,
 void hf_snapshot_report_pause(const struct hf_cli *cli,
 			      const struct hf_capture_report *report)
 {
-	hf_cli_note(cli,
+	if (report->mode == HF_CAPTURE_STOP)
+		hf_cli_note(cli,
+			    "stood still for %.1f ms (stop %.1f, registers "
+			    "%.1f, resume %.1f), %" PRIu32 " thread%s",
+			    (double)report->pause_ns / 1e6,
+			    (double)report->stop_ns / 1e6,
+			    (double)report->regs_ns / 1e6,
+			    (double)report->resume_ns / 1e6,
+			    report->num_threads,
+			    hf_cli_plural(report->num_threads));
+	else
+		hf_cli_note(cli,
 		    "paused %.1f ms (stop %.1f, registers %.1f, fork %.1f, "
 		    "resume %.1f), %" PRIu32 " thread%s",
 		    (double)report->pause_ns / 1e6,

@@ -12,18 +12,38 @@
 struct work {
 	struct hf_cli *cli;
 	struct hf_frozen *frozen;
+	bool released;
 	struct hf_snapshot_record record;
 	struct hf_error *zombie; /* the child left one */
 };
+
+/* @return why what was read is worth nothing, if it is. */
+static struct hf_error *let_go(struct work *work)
+{
+	const struct hf_capture_report *report;
+	struct hf_error *err;
+
+	if (!work->frozen || work->released)
+		return NULL;
+	work->released = true;
+	err = hf_frozen_release(work->frozen);
+	report = hf_frozen_report(work->frozen);
+	if (report->mode == HF_CAPTURE_STOP) {
+		hf_snapshot_report_pause(work->cli, report);
+		return err;
+	}
+	work->zombie = err;
+	return NULL;
+}
 
 /* The image was read for the last time: from here on the process is alone. */
 static struct hf_error *image_done(void *arg)
 {
 	struct work *work = arg;
+	struct hf_error *err = let_go(work);
 
-	work->zombie = hf_frozen_release(work->frozen);
 	hf_snapshot_record_end(&work->record, hf_frozen_report(work->frozen));
-	return NULL;
+	return err;
 }
 
 static struct hf_capture_options
@@ -31,6 +51,7 @@ capture_options(const struct hf_snapshot_options *options, pid_t pid)
 {
 	return (struct hf_capture_options){
 		.pid = pid,
+		.mode = options->mode,
 		.stop_timeout_ms = (uint32_t)options->timeout_s * 1000,
 		.cancelled = options->cli->cancelled,
 	};
@@ -59,7 +80,8 @@ static struct hf_error *take(struct work *work,
 		return err;
 	report = hf_frozen_report(work->frozen);
 	hf_snapshot_record_pause(&work->record, report);
-	hf_snapshot_report_pause(work->cli, report);
+	if (capture->mode == HF_CAPTURE_FORK)
+		hf_snapshot_report_pause(work->cli, report);
 	err = hf_frozen_open_image(work->frozen, &image);
 	if (!err)
 		err = hf_index(image, path, &index, summary);
@@ -83,6 +105,7 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	uint64_t start_ns = hf_now_ns();
 	struct hf_cli_progress progress;
 	struct hf_error *err;
+	struct hf_error *lapse;
 	bool has_zombie;
 
 	*result_ret = (struct hf_snapshot_result){ 0 };
@@ -101,8 +124,13 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	if (!err)
 		err = take(&work, &capture, &progress.hooks,
 			   hf_output_path(output), &result_ret->summary);
-	if (work.frozen && !work.zombie)
-		work.zombie = hf_frozen_release(work.frozen);
+	/* A process that was not there to the end has bytes that make no
+	 * sense: that is why, and not what the reader says of them. */
+	lapse = let_go(&work);
+	if (lapse) {
+		hf_error_destroy(err);
+		err = lapse;
+	}
 	has_zombie = work.zombie;
 	if (work.frozen)
 		result_ret->report = *hf_frozen_report(work.frozen);

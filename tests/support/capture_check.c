@@ -71,7 +71,7 @@ void hf_test_capture_once(pid_t pid)
 	hf_frozen_destroy(frozen);
 }
 
-int hf_test_num_zombies(pid_t pid)
+static int num_children(pid_t pid, bool only_zombies)
 {
 	DIR *dir = opendir("/proc");
 	struct dirent *entry;
@@ -85,12 +85,23 @@ int hf_test_num_zombies(pid_t pid)
 		if (other <= 0)
 			continue;
 		err = hf_proc_stat_read(other, 0, &stat);
-		if (!err && stat.parent == pid && stat.state == 'Z')
+		if (!err && stat.parent == pid &&
+		    (stat.state == 'Z' || !only_zombies))
 			n++;
 		hf_error_ignore(err);
 	}
 	closedir(dir);
 	return n;
+}
+
+int hf_test_num_zombies(pid_t pid)
+{
+	return num_children(pid, true);
+}
+
+int hf_test_num_children(pid_t pid)
+{
+	return num_children(pid, false);
 }
 
 int hf_test_num_entries(pid_t pid, const char *folder)

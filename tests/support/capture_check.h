@@ -24,6 +24,9 @@ void hf_test_capture_once(pid_t pid);
 /** Number of children of `pid` that are zombies. */
 int hf_test_num_zombies(pid_t pid);
 
+/** Number of all its children. */
+int hf_test_num_children(pid_t pid);
+
 /** Entries of /proc/PID/<folder>, as "task" or "fd". */
 int hf_test_num_entries(pid_t pid, const char *folder);
 
