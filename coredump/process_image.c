@@ -35,6 +35,8 @@
 struct process {
 	struct hf_process_memory memory;
 	int proc_fd;                      /* /proc/PID; owned */
+	int root_fd;                      /* its root folder, also when it is
+					   * gone; or -1; owned */
 	struct hf_parent *parent;         /* owned */
 	struct hf_late late;              /* read from the parent */
 };
@@ -84,7 +86,6 @@ static int find_file(const struct process *process, const char *path,
 		 * not lead out of it. */
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	HF_AUTO_FD int root = -1;
 
 	if (mapping) {
 		char name[64];
@@ -99,10 +100,9 @@ static int find_file(const struct process *process, const char *path,
 		if (fd >= 0)
 			return fd;
 	}
-	root = openat(process->proc_fd, "root", O_PATH | O_CLOEXEC);
-	if (root < 0)
+	if (process->root_fd < 0)
 		return -1;
-	return syscall(SYS_openat2, root, path, &how, sizeof(how));
+	return syscall(SYS_openat2, process->root_fd, path, &how, sizeof(how));
 }
 
 static int process_open_file(void *arg, const char *path,
@@ -127,6 +127,8 @@ static void process_destroy(void *arg)
 		return;
 	if (process->memory.mem_fd >= 0)
 		close(process->memory.mem_fd);
+	if (process->root_fd >= 0)
+		close(process->root_fd);
 	if (process->proc_fd >= 0)
 		close(process->proc_fd);
 	hf_parent_close(process->parent);
@@ -396,12 +398,14 @@ static struct hf_error *open_process(pid_t pid, unsigned int flags,
 	if (!process)
 		return &hf_enomem;
 	process->memory.pid = pid;
-	process->memory.mem_fd = -1;
+	process->memory.mem_fd = process->root_fd = -1;
 	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
 	process->proc_fd = open(path, O_DIRECTORY | O_PATH | O_CLOEXEC);
 	if (process->proc_fd < 0)
 		return hf_error_os(errno == ENOENT ? ESRCH : errno,
 				   "cannot open process %d", (int)pid);
+	process->root_fd = openat(process->proc_fd, "root",
+				  O_PATH | O_CLOEXEC);
 	if (!(flags & HF_PROCESS_IMAGE_NO_MEM))
 		process->memory.mem_fd = openat(process->proc_fd, "mem",
 						O_RDONLY | O_CLOEXEC);

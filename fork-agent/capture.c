@@ -110,7 +110,8 @@ struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
 		    size_t num_ranges)
 {
-	if (!frozen->released)
+	/* Without a fork it would be the process's own memory. */
+	if (!frozen->released && frozen->report.mode == HF_CAPTURE_FORK)
 		hf_tracer_drop(frozen->tracer, ranges, num_ranges);
 }
 

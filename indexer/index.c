@@ -318,6 +318,8 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 	const char *consistency;
 	struct hf_error *err = hf_anomalies_create(&model->anomalies);
 
+	if (options->before.name)
+		model->phases[model->num_phases++] = options->before;
 	if (!err) {
 		take_losses(model);
 		err = walk_heaps(model);

@@ -12,6 +12,12 @@ struct hf_index_fact {
 	const char *key, *value;
 };
 
+/** One line of table `phase`. */
+struct hf_index_phase {
+	const char *name; /* static */
+	uint64_t elapsed_ns, items, peak_bytes;
+};
+
 struct hf_index_options {
 	/* The row of table `snapshot` as far as the capture knows it; counts
 	 * are filled in by the index. Borrowed. */
@@ -25,6 +31,8 @@ struct hf_index_options {
 	void *arg;
 	const struct hf_index_fact *facts; /* of the capture, for `meta` */
 	size_t num_facts;
+	/* A phase of the capture that came before: the copy; no name: none. */
+	struct hf_index_phase before;
 	const struct hf_progress *progress;
 };
 

@@ -11,12 +11,6 @@
 
 enum { HF_MAX_READERS = 16, HF_MAX_PHASES = 24 };
 
-/** One line of table `phase`. */
-struct hf_index_phase {
-	const char *name; /* static */
-	uint64_t elapsed_ns, items, peak_bytes;
-};
-
 /* Nodes are those of indexer/scan.h: holders, then blocks. In the database
  * node n is object n + 1; behind them stand the two pseudo objects. */
 struct hf_index_model {

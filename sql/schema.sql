@@ -42,7 +42,11 @@ PRAGMA user_version = 1;
 --   capture.predicted_pause_ns  the pause as foretold from the page tables
 --   capture.prepared_bytes   memory put into huge pages before the pause; NULL:
 --                            that was not asked for
---   capture.read_from        spool (a copy of the child's memory), or direct
+--   capture.read_from        where the index had the bytes from: memory or file
+--                            (a copy of the child's memory there, and the child
+--                            was gone before), or direct (the child itself)
+--   capture.read_direct_because  why it was the child itself
+--   capture.copied_bytes     memory that was copied, with zeros
 --   suspect_objects          rows of object with the flag suspect
 --   cached_blocks, cached_bytes, free_blocks, free_bytes    of all areas
 --   scanned_bytes, missing_bytes    memory searched for pointers, and not

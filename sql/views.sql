@@ -426,8 +426,11 @@ SELECT 'most memory the child had to itself', CAST(peak_private_bytes AS TEXT),
   NULL, 'child', 'bytes' FROM snapshot
 UNION ALL
 SELECT 'heap was read from', CASE value
-    WHEN 'spool' THEN 'a copy of the child''s memory'
-    WHEN 'direct' THEN 'the child' ELSE value END, NULL, 'child', NULL
+    WHEN 'memory' THEN 'a copy of the child in memory'
+    WHEN 'file' THEN 'a copy of the child in a file'
+    WHEN 'direct' THEN 'the child itself' || coalesce(': ' || (
+      SELECT value FROM fact WHERE key = 'capture.read_direct_because'), '')
+    ELSE value END, NULL, 'child', NULL
 FROM fact WHERE key = 'capture.read_from' AND value IS NOT NULL
 UNION ALL
 SELECT 'descriptors closed in the child',

@@ -15,6 +15,7 @@ enum {
 	KEY_TIMEOUT,
 	KEY_PREPARE,
 	KEY_PREPARE_RATE,
+	KEY_SPOOL,
 };
 
 /* One line each, also in the parser below. */
@@ -29,6 +30,10 @@ static const struct argp_option capture_options[] = {
 	  GROUP_CAPTURE },
 	{ "prepare-rate", KEY_PREPARE_RATE, "SIZE", 0,
 	  "Prepare so many bytes a second at most (default 1G)",
+	  GROUP_CAPTURE },
+	{ "spool", KEY_SPOOL, "DIR", 0,
+	  "Where memory has no room for a copy of the process's, make it in a "
+	  "file without a name there; none: make no copy",
 	  GROUP_CAPTURE },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
 	  "Give up when its threads have not stopped after this time, "
@@ -62,15 +67,14 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		if (!err && !options->prepare_rate)
 			argp_error(state, "--prepare-rate 0 would never end");
 		break;
+	case KEY_SPOOL:
+		options->spool_none = !strcmp(arg, "none");
+		options->spool_dir = options->spool_none ? NULL : arg;
+		return 0;
 	case KEY_TIMEOUT:
 		err = hf_parse_range(arg, "--timeout", 1, 3600,
 				     &options->timeout_s);
 		break;
-	case ARGP_KEY_END:
-		if (options->prepare && options->mode == HF_CAPTURE_STOP)
-			argp_error(state, "--prepare makes a fork shorter, and "
-				   "--mode stop does without: choose one");
-		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

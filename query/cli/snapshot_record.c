@@ -111,6 +111,29 @@ static void add_number(struct hf_snapshot_record *record, const char *key,
 	};
 }
 
+/* From where the index has the bytes, and why it was the child itself. */
+static void add_copy(struct hf_snapshot_record *record, bool forked)
+{
+	static const char *const names[] = {
+		[HF_SPOOL_NOWHERE] = "direct",
+		[HF_SPOOL_MEMORY] = "memory",
+		[HF_SPOOL_FILE] = "file",
+	};
+	const struct hf_spool_report *spool = &record->copy.spool;
+	bool whole = spool->is_whole;
+
+	record->facts[record->num_facts++] = (struct hf_index_fact){
+		"capture.read_from",
+		names[whole ? spool->place : HF_SPOOL_NOWHERE]
+	};
+	record->facts[record->num_facts++] = (struct hf_index_fact){
+		"capture.read_direct_because",
+		forked && !whole && spool->why[0] ? spool->why : NULL
+	};
+	add_number(record, "capture.copied_bytes",
+		   forked ? spool->copied_bytes : HF_UNKNOWN_U64);
+}
+
 static void fill_facts(struct hf_snapshot_record *record,
 		       const struct hf_capture_report *report)
 {
@@ -134,11 +157,12 @@ static void fill_facts(struct hf_snapshot_record *record,
 		{ "capture.prepared_bytes", record->prepared_bytes },
 	};
 
-	_Static_assert(sizeof(numbers) / sizeof(*numbers) + 1 ==
+	_Static_assert(sizeof(numbers) / sizeof(*numbers) + 4 ==
 			       HF_SNAPSHOT_NUM_FACTS,
 		       "room for each fact");
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		add_number(record, numbers[i].key, numbers[i].value);
+	add_copy(record, forked);
 	/* A thread is borrowed for the fork only. */
 	record->facts[record->num_facts++] = (struct hf_index_fact){
 		"capture.way_home", forked ? way_home(report->way_home) : NULL

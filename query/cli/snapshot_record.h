@@ -3,10 +3,10 @@
 #ifndef HF_QUERY_CLI_SNAPSHOT_RECORD_H
 #define HF_QUERY_CLI_SNAPSHOT_RECORD_H
 
-#include "fork-agent/capture.h"
+#include "fork-agent/copy_out.h"
 #include "indexer/index.h"
 
-enum { HF_SNAPSHOT_NUM_FACTS = 10 };
+enum { HF_SNAPSHOT_NUM_FACTS = 13 };
 
 /** A row of table `snapshot`, and facts for `meta` that it has no columns
  * for. It must not move once it is filled. */
@@ -16,6 +16,7 @@ struct hf_snapshot_record {
 	char values[HF_SNAPSHOT_NUM_FACTS][24];
 	size_t num_facts; /* HF_SNAPSHOT_NUM_FACTS once it is filled */
 	uint64_t prepared_bytes; /* HF_UNKNOWN_U64: nobody asked */
+	struct hf_copy_report copy;
 	char *boot_id, *command; /* row points to them */
 };
 

@@ -6,14 +6,20 @@
 #include "query/cli/snapshot_prepare.h"
 #include "query/cli/snapshot_record.h"
 #include "query/cli/snapshot_report.h"
+#include "util/low_priority.h"
 #include "util/output.h"
 
 /* What outlives single steps. */
 struct work {
 	struct hf_cli *cli;
+	const struct hf_snapshot_options *options;
+	const struct hf_progress *progress;
+	const char *path;                 /* of the file that is written */
 	struct hf_frozen *frozen;
 	bool released;
+	struct hf_image *image;           /* of the frozen, goes before it */
 	struct hf_snapshot_record record;
+	struct hf_index_summary *summary;
 	struct hf_error *zombie; /* the child left one */
 };
 
@@ -42,6 +48,7 @@ static struct hf_error *image_done(void *arg)
 	struct work *work = arg;
 	struct hf_error *err = let_go(work);
 
+	hf_spool_discard(work->image);
 	hf_snapshot_record_end(&work->record, hf_frozen_report(work->frozen));
 	return err;
 }
@@ -57,22 +64,52 @@ capture_options(const struct hf_snapshot_options *options, pid_t pid)
 	};
 }
 
-static struct hf_error *take(struct work *work,
-			     const struct hf_capture_options *capture,
-			     const struct hf_progress *progress,
-			     const char *path,
-			     struct hf_index_summary *summary)
+/* A copy is soon made, and then the child may go: before the index, which
+ * takes longer. */
+static struct hf_error *copy(struct work *work)
 {
+	const struct hf_copy_options options = {
+		.way = work->options->spool_none ? HF_COPY_NEVER :
+						   HF_COPY_AUTO,
+		.dir = work->options->spool_dir,
+		.progress = work->progress,
+	};
+	struct hf_copy_report *report = &work->record.copy;
+	struct hf_error *err = hf_copy_out(work->frozen, work->image, &options,
+					   report);
+
+	if (!err && report->spool.is_whole)
+		err = let_go(work);
+	return err;
+}
+
+static struct hf_error *copy_and_index(void *arg)
+{
+	struct work *work = arg;
 	struct hf_index_options index = {
 		.snapshot = &work->record.row,
 		.image_done = image_done,
 		.arg = work,
 		.facts = work->record.facts,
 		.num_facts = HF_SNAPSHOT_NUM_FACTS,
-		.progress = progress,
+		.progress = work->progress,
 	};
-	/* Destroyed before the frozen child it reads, by the caller. */
-	HF_AUTO(hf_image) struct hf_image *image = NULL;
+	const struct hf_copy_report *copied = &work->record.copy;
+	struct hf_error *err = copy(work);
+
+	if (err)
+		return err;
+	if (copied->spool.place != HF_SPOOL_NOWHERE)
+		index.before = (struct hf_index_phase){
+			"copy", copied->elapsed_ns, copied->spool.copied_bytes,
+			copied->spool.stored_bytes + copied->spool.table_bytes,
+		};
+	return hf_index(work->image, work->path, &index, work->summary);
+}
+
+static struct hf_error *take(struct work *work,
+			     const struct hf_capture_options *capture)
+{
 	const struct hf_capture_report *report;
 	struct hf_error *err = hf_capture(capture, &work->frozen);
 
@@ -82,9 +119,14 @@ static struct hf_error *take(struct work *work,
 	hf_snapshot_record_pause(&work->record, report);
 	if (capture->mode == HF_CAPTURE_FORK)
 		hf_snapshot_report_pause(work->cli, report);
-	err = hf_frozen_open_image(work->frozen, &image);
+	err = hf_frozen_open_image(work->frozen, &work->image);
+	/* If the process runs again it comes before us; if it waits, it waits
+	 * for us. */
 	if (!err)
-		err = hf_index(image, path, &index, summary);
+		err = report->mode == HF_CAPTURE_FORK ?
+		      hf_run_low_priority(copy_and_index, work) :
+		      copy_and_index(work);
+	hf_image_destroy(HF_TAKE(work->image));
 	/* It may have come after the last look of the index. */
 	if (!err && *work->cli->cancelled)
 		err = hf_error_create(HF_ERROR_INTERRUPTED, "interrupted");
@@ -98,12 +140,17 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	struct hf_cli *cli = options->cli;
 	const struct hf_capture_options capture = capture_options(options,
 								  pid);
-	struct work work = { .cli = cli };
+	struct hf_cli_progress progress;
+	struct work work = {
+		.cli = cli,
+		.options = options,
+		.progress = &progress.hooks,
+		.summary = &result_ret->summary,
+	};
 	HF_AUTO(hf_snapshot_record) struct hf_snapshot_record *record =
 		&work.record;
 	HF_AUTO(hf_output) struct hf_output *output = NULL;
 	uint64_t start_ns = hf_now_ns();
-	struct hf_cli_progress progress;
 	struct hf_error *err;
 	struct hf_error *lapse;
 	bool has_zombie;
@@ -121,9 +168,9 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 					  &progress.hooks, &prepared);
 		record->prepared_bytes = hf_prepare_bytes(&prepared);
 	}
+	work.path = hf_output_path(output);
 	if (!err)
-		err = take(&work, &capture, &progress.hooks,
-			   hf_output_path(output), &result_ret->summary);
+		err = take(&work, &capture);
 	/* A process that was not there to the end has bytes that make no
 	 * sense: that is why, and not what the reader says of them. */
 	lapse = let_go(&work);

@@ -79,11 +79,12 @@ def descriptors(pid):
 class Snapshot:
     """A snapshot of a process, in a folder that goes with the object."""
 
-    def __init__(self, heapfork, pid, options=()):
+    def __init__(self, heapfork, pid, options=(), prefix=()):
         self.folder = tempfile.TemporaryDirectory()
         self.path = os.path.join(self.folder.name, "a.heap")
         self.run = subprocess.run(
-            [heapfork, "snapshot", "-p", str(pid), "-o", self.path, *options],
+            [*prefix, heapfork, "snapshot", "-p", str(pid), "-o", self.path,
+             *options],
             capture_output=True, text=True)
         if self.run.returncode not in (0, 9):
             fail("snapshot: exit %d: %s" % (self.run.returncode,
