@@ -75,6 +75,11 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		err = hf_parse_range(arg, "--timeout", 1, 3600,
 				     &options->timeout_s);
 		break;
+	case ARGP_KEY_END:
+		if (options->prepare && options->mode == HF_CAPTURE_STOP)
+			argp_error(state, "--prepare makes a fork shorter, and "
+				   "--mode stop does without: choose one");
+		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}

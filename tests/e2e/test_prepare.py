@@ -98,10 +98,11 @@ def main():
         check(huge_bytes(victim.pid, maps["full"]) == 0, "nothing was done")
         ends_well(victim)
 
-    for wrong in ["--prepare-rate", "0"], ["--prepare-rate", "fast"]:
+    for wrong in (["--prepare-rate", "0"], ["--prepare-rate", "fast"],
+                  ["--prepare", "--mode", "stop"]):
         run = subprocess.run([heapfork, "snapshot", "-p", "1", "-o", "x.heap",
                               *wrong], capture_output=True, text=True)
-        check(run.returncode == 2 and "--prepare-rate" in run.stderr,
+        check(run.returncode == 2 and "--prepare" in run.stderr,
               "refused: " + " ".join(wrong))
 
 
