@@ -30,8 +30,10 @@ enum {
 };
 
 struct hf_error *hf_child_adopt(struct hf_child *child,
+				const struct hf_way *way,
 				struct hf_wait_clock *clock)
 {
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint32_t ticks = 0;
 	int status;
 	pid_t got;
@@ -53,6 +55,13 @@ struct hf_error *hf_child_adopt(struct hf_child *child,
 		      (void *)CHILD_OPTIONS) < 0)
 		return hf_error_os(errno, "cannot set options of the forked "
 				   "process %d", child->pid);
+	/* It goes nowhere any more: back to the instant of the fork. */
+	if (way->laid) {
+		hf_way_clear(way, clock->calls, child->pid);
+		child->touched_pages = (way->start + way->num_bytes - 1) /
+					       page_bytes -
+				       way->start / page_bytes + 1;
+	}
 	return NULL;
 }
 
@@ -141,7 +150,7 @@ static struct hf_error *begin_calls(const struct hf_child *child,
 				       "the forked process %d was killed",
 				       child->pid);
 	return hf_remote_call_begin(call, tracee, child->pid, site,
-				    CHILD_OPTIONS, clock);
+				    CHILD_OPTIONS, NULL, clock);
 }
 
 void hf_child_prepare(struct hf_child *child, uint64_t site,
@@ -169,7 +178,8 @@ void hf_child_prepare(struct hf_child *child, uint64_t site,
 
 	err = hf_proc_stat_read(child->pid, 0, &stat);
 	if (!err)
-		child->faults_before = stat.minor_faults;
+		child->faults_before = stat.minor_faults +
+				       child->touched_pages;
 	hf_error_ignore(err);
 }
 

@@ -11,12 +11,19 @@ struct hf_child {
 	pid_t pid_in_target;   /* in the target's */
 	bool dead;             /* and waited for by us */
 	bool descriptors_closed;
+	uint64_t touched_pages; /* copied because we wrote to them */
 	uint64_t faults_before; /* page faults of its own, see below */
 	uint64_t dropped_cow_pages; /* dropped, and nobody else had them */
 };
 
-/** Wait until the fresh child is in its first stop; make it die with us. */
+/**
+ * Wait until the fresh child is in its first stop; make it die with us. Until
+ * then it ends by itself if it is left alone.
+ *
+ * @param way that of its fork: cleared in the child's memory, too.
+ */
 struct hf_error *hf_child_adopt(struct hf_child *child,
+				const struct hf_way *way,
 				struct hf_wait_clock *clock) HF_MUST_CHECK;
 
 /**

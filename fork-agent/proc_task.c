@@ -105,6 +105,15 @@ static const char *field(const char *text, const char *name)
 	return NULL;
 }
 
+/* Does the line contain the word? */
+static bool line_has(const char *line, const char *word)
+{
+	const char *end = strchrnul(line, '\n');
+	const char *hit = strstr(line, word);
+
+	return hit && hit < end;
+}
+
 static uint64_t number_field(const char *text, const char *name, int base)
 {
 	const char *value = field(text, name);
@@ -129,6 +138,8 @@ struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
 	status.signals_ignored = number_field(text, "SigIgn", 16);
 	status.signals_caught = number_field(text, "SigCgt", 16);
 	status.seccomp = (int)number_field(text, "Seccomp", 10);
+	value = field(text, "x86_Thread_features");
+	status.has_shadow_stack = value && line_has(value, "shstk");
 	status.has_memory = field(text, "VmSize") != NULL;
 	value = field(text, "Uid");
 	if (!value || sscanf(value, "%u %u %u", &status.uid[0],

@@ -29,6 +29,7 @@ struct hf_proc_status {
 	uint64_t signals_ignored; /* bit n - 1 is signal n */
 	uint64_t signals_caught;  /* has a handler */
 	int seccomp;       /* 0 off, 1 strict, 2 filter */
+	bool has_shadow_stack; /* the thread's returns are checked (CET) */
 	bool has_memory;   /* a VmSize line: neither zombie nor kernel thread */
 };
 

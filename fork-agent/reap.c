@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "fork-agent/proc_task.h"
-#include "fork-agent/syscall_site.h"
+#include "fork-agent/signal_frame.h"
 #include "util/array.h"
 #include "util/progress.h"
 
@@ -20,6 +20,8 @@ enum {
 	ROUNDS_MS = 3000,
 	ROUND_PAUSE_US = 3 * 1000,
 	PASSED_MAX = 16,   /* stops of other kinds, one after the other */
+	PICKY_MAX = 3,     /* threads that are let go again because there is
+			    * no room for a way home on their stack */
 };
 
 /* Best first. See remote_attach.c for why the threads that signals come
@@ -39,8 +41,12 @@ struct candidate {
 struct reaper {
 	pid_t target;
 	const struct hf_child *child;
+	struct hf_way *way;
 	struct hf_wait_clock *clock;
+	uint8_t *xstate;          /* of the thread that is borrowed */
+	size_t xstate_room;
 	uint64_t pause_ns;
+	size_t num_picky;         /* such threads, still */
 	HF_ARRAY(struct candidate) candidates;
 };
 
@@ -90,7 +96,7 @@ static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee,
 }
 
 static struct hf_error *wait4_in(struct reaper *reaper,
-				 struct hf_tracee *tracee, uint64_t site)
+				 struct hf_tracee *tracee)
 {
 	const uint64_t args[6] = {
 		(uint64_t)reaper->child->pid_in_target, 0,
@@ -101,8 +107,9 @@ static struct hf_error *wait4_in(struct reaper *reaper,
 	struct hf_error *err;
 	int64_t result;
 
-	err = hf_remote_call_begin(&call, tracee, reaper->target, site,
-				   PTRACE_O_TRACESYSGOOD, reaper->clock);
+	err = hf_remote_call_begin(&call, tracee, reaper->target, 0,
+				   PTRACE_O_TRACESYSGOOD, reaper->way,
+				   reaper->clock);
 	if (err)
 		return err;
 	err = hf_remote_call_enter(&call, SYS_wait4, args);
@@ -121,11 +128,12 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 	struct hf_tracee tracee = { 0 };
 	struct hf_error *err = NULL;
 	const char *unfit = NULL;
-	uint64_t site, start;
+	uint64_t start;
 
-	err = hf_syscall_site_find(tid, &site);
+	err = hf_way_prepare(reaper->way, tid);
 	if (err)
 		return err;
+	tracee.xstate = reaper->xstate;
 	hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD, reaper->clock->calls);
 	if (hf_tracee_ptrace(&tracee, PTRACE_SEIZE, NULL,
 			     (void *)PTRACE_O_TRACESYSGOOD) < 0)
@@ -134,7 +142,7 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 		return hf_error_create(HF_ERROR_TIMEOUT,
 				       "thread %d does not stop", tid);
 	start = hf_now_ns();
-	if (!hf_tracee_read_registers(&tracee, 0))
+	if (!hf_tracee_read_registers(&tracee, reaper->xstate_room))
 		return hf_error_create(HF_ERROR_TARGET_GONE,
 				       "thread %d ended", tid);
 	hf_tracee_check_interrupted(&tracee);
@@ -144,13 +152,18 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 	else if ((int64_t)tracee.regs.orig_rax < 0 &&
 		 hf_tracee_in_rseq(&tracee))
 		unfit = "is inside a restartable sequence";
-	else if (!hf_syscall_site_check(&tracee, site))
+	else if (!hf_way_check_site(reaper->way, &tracee))
 		unfit = "has called exec meanwhile";
+	else if (reaper->num_picky > 0 &&
+		 !hf_way_has_room(reaper->way, &tracee)) {
+		unfit = "has no room on its stack";
+		reaper->num_picky--;
+	}
 	if (unfit)
 		err = hf_error_create(HF_ERROR_TIMEOUT, "thread %d %s", tid,
 				      unfit);
 	else
-		err = wait4_in(reaper, &tracee, site);
+		err = wait4_in(reaper, &tracee);
 	hf_tracee_detach(&tracee);
 	reaper->pause_ns += hf_now_ns() - start;
 	return err;
@@ -205,6 +218,9 @@ static struct hf_error *try_all(struct reaper *reaper)
 		return err;
 	qsort(reaper->candidates.data, reaper->candidates.num,
 	      sizeof(reaper->candidates.data[0]), by_rank);
+	reaper->num_picky = reaper->candidates.num - 1;
+	if (reaper->num_picky > PICKY_MAX)
+		reaper->num_picky = PICKY_MAX;
 	for (size_t i = 0; i < reaper->candidates.num &&
 			   is_zombie(reaper->target, reaper->child); i++) {
 		const struct candidate *candidate =
@@ -219,23 +235,31 @@ static struct hf_error *try_all(struct reaper *reaper)
 }
 
 struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
+			       struct hf_way *way,
 			       struct hf_wait_clock *clock,
 			       uint64_t *pause_ns_ret)
 {
 	struct reaper reaper = {
 		.target = target,
 		.child = child,
+		.way = way,
 		.clock = clock,
+		.xstate_room = hf_xstate_max_bytes(),
 	};
 	uint64_t end = hf_now_ns() + (uint64_t)ROUNDS_MS * 1000000;
-	struct hf_error *err = try_all(&reaper);
+	struct hf_error *err;
 
+	reaper.xstate = malloc(reaper.xstate_room);
+	if (!reaper.xstate)
+		return &hf_enomem;
+	err = try_all(&reaper);
 	while (is_zombie(target, child) && hf_now_ns() < end) {
 		usleep(ROUND_PAUSE_US);
 		hf_error_destroy(err);
 		err = try_all(&reaper);
 	}
 	hf_array_deinit(&reaper.candidates);
+	free(reaper.xstate);
 	*pause_ns_ret = reaper.pause_ns;
 	if (!is_zombie(target, child)) {
 		hf_error_destroy(err);

@@ -12,10 +12,13 @@
  *
  * Fine without that: the target is gone (init reaps), or has waited itself.
  *
+ * @param way prepared anew here; its state tells afterwards whether the thread
+ * would have found home alone.
  * @param pause_ns_ret how long the thread was stopped.
  * @return NULL if no zombie is left; else why one is.
  */
 struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
+			       struct hf_way *way,
 			       struct hf_wait_clock *clock,
 			       uint64_t *pause_ns_ret) HF_MUST_CHECK;
 

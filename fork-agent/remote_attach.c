@@ -2,13 +2,13 @@
  * SPDX-License-Identifier: MIT */
 #include "fork-agent/remote_attach.h"
 
-#include <cpuid.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "fork-agent/proc_task.h"
+#include "fork-agent/signal_frame.h"
 #include "util/progress.h"
 
 /* Order matters. A signal that the program ignores is normally thrown away
@@ -21,7 +21,6 @@
 
 enum {
 	ROOM_MIN = 64,            /* tracees */
-	XSTATE_ROOM_MIN = 1024,   /* bytes */
 	VFORK_GRACE_MS = 5,       /* until a vfork wait is given up */
 	SLEEP_GRACE_MS = 50,      /* until other uninterruptible sleep is */
 	ABANDON_MS = 200,         /* for late threads after a failure */
@@ -136,13 +135,9 @@ static struct hf_tracee *add(struct hf_attachment *attachment, pid_t tid,
 /* XSTATE buffers for every tracee, their pages present before the pause. */
 static struct hf_error *make_xstate_room(struct hf_attachment *attachment)
 {
-	unsigned int eax, ebx, ecx, edx;
-	size_t room = XSTATE_ROOM_MIN, bytes;
+	size_t room = hf_xstate_max_bytes(), bytes;
 
 	free(attachment->xstate);
-	/* CPUID leaf 0Dh: ecx is the size with every feature of this CPU. */
-	if (__get_cpuid_count(0x0d, 0, &eax, &ebx, &ecx, &edx) && ecx > room)
-		room = (ecx + 63) / 64 * 64;
 	if (__builtin_mul_overflow(room, attachment->capacity, &bytes))
 		return &hf_enomem;
 	attachment->xstate = malloc(bytes);

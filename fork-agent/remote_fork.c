@@ -29,17 +29,21 @@ static const char *unfit(struct hf_tracee *tracee)
 }
 
 struct hf_tracee *hf_remote_fork_choose(struct hf_attachment *attachment,
+					const struct hf_way *way,
 					const char **why_ret)
 {
 	*why_ret = "no thread could be stopped";
-	for (int in_call = 1; in_call >= 0; in_call--) {
+	for (int round = 3; round >= 0; round--) {
+		bool in_call = round & 1, has_room = round & 2;
+
 		for (size_t i = 0; i < attachment->num; i++) {
 			struct hf_tracee *tracee = &attachment->tracees[i];
 			const char *why;
 
 			if (tracee->state != HF_TRACEE_STOPPED ||
 			    tracee->kind != HF_TRACEE_THREAD ||
-			    ((int64_t)tracee->regs.orig_rax >= 0) != in_call)
+			    ((int64_t)tracee->regs.orig_rax >= 0) != in_call ||
+			    hf_way_has_room(way, tracee) != has_room)
 				continue;
 			why = unfit(tracee);
 			if (!why && !in_call && hf_tracee_in_rseq(tracee))
@@ -87,9 +91,12 @@ static struct hf_error *fork_error(pid_t pid, int os_error)
 
 struct hf_error *hf_remote_fork(struct hf_remote_call *call, pid_t *child_ret)
 {
+	const struct hf_way *way = call->way;
 	/* Raw clone on x86-64: flags, stack (0: the same), parent_tid,
 	 * child_tid, tls. The low byte of flags is the exit signal. */
-	const uint64_t args[6] = { CLONE_FILES };
+	const uint64_t args[6] = {
+		CLONE_FILES, way && way->laid ? way->child : 0,
+	};
 
 	for (int i = 0; i < RESTARTS_MAX; i++) {
 		enum hf_remote_stop stop;

@@ -9,13 +9,15 @@
 /**
  * The stopped thread that can run a system call with the least risk: one that
  * is blocked in a call; else one in user code outside of a restartable
- * sequence. A thread with a signal in hand, inside clone or exec, with 32-bit
+ * sequence; and before either of them one with a stack on which a way home can
+ * be laid. A thread with a signal in hand, inside clone or exec, with 32-bit
  * code or with its system calls redirected is never taken.
  *
  * @return NULL if there is none right now; *why_ret then says what was wrong
  * with the last one (a constant text).
  */
 struct hf_tracee *hf_remote_fork_choose(struct hf_attachment *attachment,
+					const struct hf_way *way,
 					const char **why_ret);
 
 /**

@@ -52,6 +52,11 @@ static bool set_mask(struct hf_tracee *tracee, uint64_t mask)
 				(void *)HF_KERNEL_SIGSET_BYTES, &mask) == 0;
 }
 
+static bool has_way(const struct hf_remote_call *call)
+{
+	return call->way && call->way->laid;
+}
+
 static struct hf_error *gone(struct hf_remote_call *call)
 {
 	call->alive = false;
@@ -90,16 +95,42 @@ static struct hf_error *check_seccomp(const struct hf_remote_call *call,
 			      "(CONFIG_CHECKPOINT_RESTORE is off)");
 }
 
+/* Each line leaves the thread in a state from which it finds back alone. */
+static struct hf_error *take_over(struct hf_remote_call *call, uint64_t site)
+{
+	struct hf_tracee *tracee = call->tracee;
+	struct hf_way *way = call->way;
+	struct user_regs_struct regs;
+
+	if (way)
+		hf_way_lay(way, tracee);
+	call->site = site;
+	if (!site)
+		call->site = way->laid ? way->site.call_ret.addr :
+					 way->site.call.addr;
+	if (has_way(call)) {
+		regs = hf_way_registers(way, tracee);
+		if (!set_mask(tracee, tracee->sigmask) ||
+		    hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs) < 0)
+			return gone(call);
+	}
+	if (!set_mask(tracee, blocked_during_call()))
+		return gone(call);
+	call->begun = true;
+	return NULL;
+}
+
 struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 				      struct hf_tracee *tracee, pid_t pid,
 				      uint64_t site, long options,
+				      struct hf_way *way,
 				      struct hf_wait_clock *clock)
 {
 	memset(call, 0, sizeof(*call));
 	call->tracee = tracee;
 	call->pid = pid;
 	call->clock = clock;
-	call->site = site;
+	call->way = way;
 	call->alive = true;
 	call->options = options | HF_PTRACE_O_SUSPEND_SECCOMP;
 	if (hf_tracee_ptrace(tracee, PTRACE_SETOPTIONS, NULL,
@@ -118,10 +149,7 @@ struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 				     (void *)options) < 0)
 			return gone(call);
 	}
-	if (!set_mask(tracee, blocked_during_call()))
-		return gone(call);
-	call->begun = true;
-	return NULL;
+	return take_over(call, site);
 }
 
 /* A signal stopped the thread on its way. One that the thread raised itself
@@ -208,6 +236,8 @@ struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
 	struct hf_error *err;
 	int status;
 
+	if (has_way(call))
+		regs = hf_way_registers(call->way, call->tracee);
 	regs.rip = call->site;
 	regs.rax = (uint64_t)nr;
 	regs.orig_rax = ~0ull;
@@ -285,23 +315,31 @@ struct hf_error *hf_remote_call_park(struct hf_remote_call *call,
 	return NULL;
 }
 
-void hf_remote_call_end(struct hf_remote_call *call)
+/* The mask first, while the registers still lead home. */
+static void give_back(struct hf_remote_call *call)
 {
 	struct hf_tracee *tracee = call->tracee;
-	struct user_regs_struct regs;
+	struct user_regs_struct regs = hf_tracee_resume_registers(tracee);
+
+	set_mask(tracee, tracee->sigmask);
+	/* One that does not stop any more (it should never happen) needs the
+	 * way when it comes back. */
+	if (hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs) == 0 &&
+	    call->way)
+		hf_way_clear(call->way, tracee->calls, tracee->tid);
+	if (call->has_held)
+		hf_tracee_requeue_signal(call->pid, tracee->tid, &call->held);
+}
+
+void hf_remote_call_end(struct hf_remote_call *call)
+{
 	int64_t ignored;
 
-	if (!tracee)
+	if (!call->tracee)
 		return;
 	if (call->begun && call->alive)
 		hf_error_ignore(hf_remote_call_park(call, &ignored));
-	if (call->alive) {
-		regs = hf_tracee_resume_registers(tracee);
-		hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs);
-		set_mask(tracee, tracee->sigmask);
-		if (call->has_held)
-			hf_tracee_requeue_signal(call->pid, tracee->tid,
-						 &call->held);
-	}
+	if (call->alive)
+		give_back(call);
 	call->tracee = NULL;
 }

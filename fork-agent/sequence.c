@@ -11,7 +11,6 @@
 #include "fork-agent/proc_task.h"
 #include "fork-agent/reap.h"
 #include "fork-agent/remote_fork.h"
-#include "fork-agent/syscall_site.h"
 #include "util/progress.h"
 
 /* Before the pause everything is found and allocated that the pause needs; in
@@ -97,8 +96,9 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 	struct hf_error *err;
 
 	err = sequence->mode == HF_CAPTURE_FORK ?
-		      hf_syscall_site_find(sequence->target.live_tid,
-					   &sequence->site) : NULL;
+		      hf_way_prepare(&sequence->way,
+				     sequence->target.live_tid) : NULL;
+	sequence->site = sequence->way.site.call.addr;
 	if (err && err->code == HF_ERROR_NOT_FOUND) {
 		/* Every program has one in its vdso, if it is there at all:
 		 * an exec is just going on. */
@@ -317,7 +317,7 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 	struct hf_error *err;
 	const char *why;
 
-	injector = hf_remote_fork_choose(attachment, &why);
+	injector = hf_remote_fork_choose(attachment, &sequence->way, &why);
 	if (!injector)
 		return again(sequence, hf_stand_advise(hf_error_cause(
 			hf_error_create(HF_ERROR_TIMEOUT,
@@ -328,17 +328,17 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 		return hf_error_create(HF_ERROR_UNSUPPORTED,
 				       "process %d runs 32-bit code",
 				       attachment->pid);
-	if (!hf_syscall_site_check(injector, sequence->site))
+	if (!hf_way_check_site(&sequence->way, injector))
 		return again(sequence, hf_error_create(
 			HF_ERROR_TIMEOUT, "process %d runs another program "
 			"now (exec)", attachment->pid));
 	err = hf_remote_call_begin(&call, injector, attachment->pid,
-				   sequence->hooks.false_site ?
-					   sequence->hooks.false_site :
-					   sequence->site, HF_TRACEE_OPTIONS,
+				   sequence->hooks.false_site,
+				   HF_TRACEE_OPTIONS, &sequence->way,
 				   attachment->clock);
 	if (err)
 		return advise(err);
+	sequence->report.way_home = sequence->way.state;
 	err = fork_in(sequence, &call);
 	hf_remote_call_end(&call);
 	hf_attachment_release_receivers(attachment, injector);
@@ -520,7 +520,8 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	sequence->faults_at_fork = faults_of(&sequence->target);
 	if (child->pid) {
 		struct hf_error *adopt_err =
-			hf_child_adopt(child, &sequence->clock);
+			hf_child_adopt(child, &sequence->way,
+				       &sequence->clock);
 
 		if (err)
 			hf_error_ignore(adopt_err);
@@ -612,7 +613,10 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 	hf_child_kill(&sequence->child, &sequence->clock);
 	report->child_life_ns = hf_now_ns() - sequence->fork_done_ns;
 	err = hf_reap_child(sequence->target.pid, &sequence->child,
-			    &sequence->clock, &report->reap_ns);
+			    &sequence->way, &sequence->clock,
+			    &report->reap_ns);
+	if (report->way_home == HF_WAY_HOME_FULL)
+		report->way_home = sequence->way.state;
 	report->reaped = !err;
 	hf_wait_clock_deinit(&sequence->clock);
 	return err;
@@ -621,6 +625,7 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 void hf_sequence_deinit(struct hf_sequence *sequence)
 {
 	hf_attachment_deinit(&sequence->attachment);
+	hf_way_deinit(&sequence->way);
 	free(sequence->threads);
 	sequence->threads = NULL;
 }

@@ -26,6 +26,7 @@ struct hf_sequence {
 	struct hf_child child;          /* in HF_CAPTURE_FORK */
 	struct hf_stand stand;          /* in HF_CAPTURE_STOP */
 	uint64_t site;                  /* of a syscall instruction */
+	struct hf_way way;              /* for the threads that are borrowed */
 	struct hf_thread *threads;      /* leader first; owned */
 	size_t num_threads;
 	struct hf_capture_report report;

@@ -1,113 +1,114 @@
-/* Where in the target a `syscall` instruction can be found.
+/* Where in the target the instructions are that a borrowed thread runs.
  * SPDX-License-Identifier: MIT */
 #include "fork-agent/syscall_site.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/ptrace.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "util/file.h"
+enum {
+	/* Reading brings pages into the target: not the whole of a giant. */
+	SEARCH_MAX_BYTES = 256 * 1024 * 1024,
+	CHUNK_BYTES = 16 * 1024,
+	NUM_PATTERNS = 4,
+};
 
-enum { SYSCALL_BYTES = 2 };
-static const uint8_t syscall_insn[SYSCALL_BYTES] = { 0x0f, 0x05 };
+static const struct pattern {
+	size_t offset;        /* of the field of struct hf_syscall_site */
+	uint32_t num_bytes;
+	uint8_t bytes[HF_SITE_BYTES];
+} patterns[NUM_PATTERNS] = {
+	{ offsetof(struct hf_syscall_site, call), 2, { 0x0f, 0x05 } },
+	{ offsetof(struct hf_syscall_site, call_ret), 3, { 0x0f, 0x05, 0xc3 } },
+	/* mov $15, %rax; syscall: glibc, Go, older musl */
+	{ offsetof(struct hf_syscall_site, restorer), 9,
+	  { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 } },
+	/* mov $15, %eax; syscall */
+	{ offsetof(struct hf_syscall_site, restorer), 7,
+	  { 0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05 } },
+};
 
-/* Search [start, end) of the open /proc/PID/mem. */
-static bool search_mapping(int mem_fd, uint64_t start, uint64_t end,
-			   uint64_t *addr_ret)
+static struct hf_site *site_of(struct hf_syscall_site *sites,
+			       const struct pattern *pattern)
 {
-	uint8_t buf[16 * 1024];
+	return (struct hf_site *)((char *)sites + pattern->offset);
+}
 
-	while (end - start >= SYSCALL_BYTES) {
+static bool is_complete(const struct hf_syscall_site *sites)
+{
+	return sites->call.addr && sites->call_ret.addr &&
+	       sites->restorer.addr;
+}
+
+static void search_chunk(const uint8_t *buf, size_t len, uint64_t start,
+			 struct hf_syscall_site *ret)
+{
+	for (int i = 0; i < NUM_PATTERNS; i++) {
+		const struct pattern *pattern = &patterns[i];
+		struct hf_site *site = site_of(ret, pattern);
+		const uint8_t *hit;
+
+		if (site->addr)
+			continue;
+		hit = memmem(buf, len, pattern->bytes, pattern->num_bytes);
+		if (!hit)
+			continue;
+		site->addr = start + (uint64_t)(hit - buf);
+		site->num_bytes = pattern->num_bytes;
+		memcpy(site->bytes, pattern->bytes, sizeof(site->bytes));
+	}
+}
+
+/* @param budget bytes that may still be read. */
+static void search_mapping(int mem_fd, const struct hf_mapping *mapping,
+			   uint64_t *budget, struct hf_syscall_site *ret)
+{
+	uint64_t start = mapping->start, end = mapping->end;
+	uint8_t buf[CHUNK_BYTES];
+
+	while (start < end && !is_complete(ret) && *budget >= sizeof(buf)) {
 		size_t want = end - start < sizeof(buf) ? end - start :
 							  sizeof(buf);
 		ssize_t n = pread(mem_fd, buf, want, (off_t)start);
 
-		if (n < SYSCALL_BYTES)
-			return false;
-
-		uint8_t *hit = memmem(buf, (size_t)n, syscall_insn,
-				      SYSCALL_BYTES);
-
-		if (hit) {
-			*addr_ret = start + (uint64_t)(hit - buf);
-			return true;
-		}
-		/* The last byte again: the two may lie across the edge. */
-		start += (uint64_t)n - (SYSCALL_BYTES - 1);
+		if (n <= 0)
+			return;
+		*budget -= (uint64_t)n;
+		search_chunk(buf, (size_t)n, start, ret);
+		/* The last bytes again: a hit may lie across the edge. */
+		if (n <= HF_SITE_BYTES)
+			return;
+		start += (uint64_t)n == end - start ?
+				 (uint64_t)n : (uint64_t)n - HF_SITE_BYTES;
 	}
-	return false;
 }
 
-static bool search_maps(int mem_fd, const char *maps, bool vdso,
-			uint64_t *addr_ret)
+/* In which round a mapping is searched; -1: in none. */
+static int round_of(const struct hf_mapping *mapping)
 {
-	for (const char *line = maps; *line;) {
-		const char *line_end = strchrnul(line, '\n');
-		uint64_t start, end;
-		char prot[5], head[128];
-		int name_off = 0;
+	const char *path = mapping->path ? mapping->path : "";
+	const char *name = strrchr(path, '/');
 
-		/* sscanf measures all of its text first: give it a line. */
-		snprintf(head, sizeof(head), "%.*s", (int)(line_end - line),
-			 line);
-		if (sscanf(head,
-			   "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %n",
-			   &start, &end, prot, &name_off) == 3 &&
-		    prot[2] == 'x' && end > start) {
-			const char *name = head + name_off;
-			bool is_vdso = !strncmp(name, "[vdso]", 6);
-			/* Emulated by the kernel, not executable really. */
-			bool is_vsyscall = !strncmp(name, "[vsyscall]", 10);
-
-			if (is_vdso == vdso && !is_vsyscall &&
-			    search_mapping(mem_fd, start, end, addr_ret))
-				return true;
-		}
-		line = *line_end ? line_end + 1 : line_end;
-	}
-	return false;
+	/* vsyscall is emulated by the kernel, not executable really. */
+	if (!(mapping->prot & PROT_EXEC) || !strcmp(path, "[vsyscall]"))
+		return -1;
+	if (!strcmp(path, "[vdso]"))
+		return 0;
+	if (name && (!strncmp(name, "/libc.", 6) ||
+		     !strncmp(name, "/libc-", 6) || !strncmp(name, "/ld-", 4)))
+		return 1;
+	return 2;
 }
 
-struct hf_error *hf_syscall_site_find(pid_t tid, uint64_t *addr_ret)
+void hf_syscall_site_search(int mem_fd, const struct hf_proc_maps *maps,
+			    struct hf_syscall_site *ret)
 {
-	HF_AUTO_FREE char *maps = NULL;
-	struct hf_error *err;
-	char path[64];
+	uint64_t budget = SEARCH_MAX_BYTES;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", tid);
-	err = hf_read_file(path, &maps, NULL);
-	if (err)
-		return err;
-	snprintf(path, sizeof(path), "/proc/%d/mem", tid);
-
-	HF_AUTO_FD int mem_fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	if (mem_fd < 0)
-		return hf_error_os(errno, "cannot open '%s'", path);
-	if (search_maps(mem_fd, maps, true, addr_ret) ||
-	    search_maps(mem_fd, maps, false, addr_ret))
-		return NULL;
-	return hf_error_create(HF_ERROR_NOT_FOUND,
-			       "process %d has no syscall instruction", tid);
-}
-
-bool hf_syscall_site_check(struct hf_tracee *tracee, uint64_t addr)
-{
-	/* Whole aligned words, so that a site in the last bytes of a mapping
-	 * can be read, too. */
-	for (int i = 0; i < SYSCALL_BYTES; i++) {
-		uint64_t at = addr + (uint64_t)i;
-		long word;
-
-		errno = 0;
-		word = hf_tracee_ptrace(tracee, PTRACE_PEEKTEXT,
-				(void *)(at & ~7ul), NULL);
-		if ((word == -1 && errno) ||
-		    (uint8_t)((uint64_t)word >> (at % 8 * 8)) !=
-			    syscall_insn[i])
-			return false;
-	}
-	return true;
+	memset(ret, 0, sizeof(*ret));
+	for (int round = 0; round <= 2; round++)
+		for (size_t i = 0; i < maps->num && !is_complete(ret); i++)
+			if (round_of(&maps->data[i]) == round)
+				search_mapping(mem_fd, &maps->data[i],
+					       &budget, ret);
 }
