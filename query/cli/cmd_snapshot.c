@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include <signal.h>
 
+#include "query/cli/snapshot_family.h"
 #include "query/cli/snapshot_take.h"
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
@@ -17,6 +18,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	/* A reader of our messages that goes away must not kill us while we
 	 * hold a process. */
 	signal(SIGPIPE, SIG_IGN);
+	if (options.all_children)
+		return hf_snapshot_family(&options);
 	err = hf_snapshot_take(&options, (pid_t)options.pid, options.output,
 			       result);
 	if (!err && result->partial)

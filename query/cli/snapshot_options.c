@@ -11,6 +11,7 @@ enum { GROUP_CAPTURE = 3 };
 
 enum {
 	KEY_FORCE = HF_KEY_VERB,
+	KEY_ALL_CHILDREN,
 	KEY_MODE,
 	KEY_TIMEOUT,
 	KEY_PREPARE,
@@ -97,6 +98,9 @@ const struct argp hf_capture_argp = {
 static const struct argp_option snapshot_options[] = {
 	{ "pid", 'p', "PID", 0, "The process", 0 },
 	{ "output", 'o', "FILE", 0, "The snapshot to write", 0 },
+	{ "all-children", KEY_ALL_CHILDREN, 0, 0,
+	  "Of its descendants, too: FILE is a folder, or has %p for the pid",
+	  0 },
 	{ "force", KEY_FORCE, 0, 0, "Replace FILE if it exists", 0 },
 	{ 0 },
 };
@@ -108,8 +112,8 @@ static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case ARGP_KEY_INIT:
-		hf_cli_parse_init(state, 1);
-		state->child_inputs[1] = options;
+		hf_cli_parse_init(state, 2);
+		state->child_inputs[2] = options;
 		return 0;
 	case 'p':
 		err = hf_parse_range(arg, "--pid", 1, INT32_MAX,
@@ -120,6 +124,9 @@ static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_FORCE:
 		options->force = true;
+		return 0;
+	case KEY_ALL_CHILDREN:
+		options->all_children = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is not expected: -p PID -o FILE", arg);
@@ -141,6 +148,7 @@ static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {
 	{ &hf_message_options, 0, NULL, 0 },
+	{ &hf_row_options, 0, NULL, 0 },
 	{ &hf_capture_argp, 0, NULL, 0 },
 	{ 0 },
 };
@@ -154,6 +162,7 @@ const struct argp hf_snapshot_argp = {
 	       "of the heap, no contents. Ctrl-C is safe at any time.\n"
 	       "\n"
 	       "    heapfork snapshot -p 4711 -o app.heap\n"
-	       "    heapfork snapshot -p $(pidof -s nginx) -o web.heap --force\n",
+	       "    heapfork snapshot -p $(pidof -s nginx) -o web.heap --force\n"
+	       "    heapfork snapshot -p 1234 --all-children -o snapshots/\n",
 	.children = children,
 };

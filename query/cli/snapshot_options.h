@@ -14,6 +14,9 @@ struct hf_snapshot_options {
 	/* Which process, and where to: of `snapshot` only. */
 	uint64_t pid;       /* 0: not given */
 	const char *output; /* NULL: not given */
+	bool all_children;
+	uint64_t start_time; /* of the process that is meant, as in
+			      * hf_capture_report; 0: whoever has the pid */
 
 	/* The file. */
 	bool force;

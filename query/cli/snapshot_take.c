@@ -116,6 +116,12 @@ static struct hf_error *take(struct work *work,
 	if (err)
 		return err;
 	report = hf_frozen_report(work->frozen);
+	if (work->options->start_time &&
+	    report->start_time != work->options->start_time)
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "process %d has ended, and its pid "
+				       "belongs to another one now",
+				       capture->pid);
 	hf_snapshot_record_pause(&work->record, report);
 	if (capture->mode == HF_CAPTURE_FORK)
 		hf_snapshot_report_pause(work->cli, report);
