@@ -9,8 +9,7 @@ static bool starts_with(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* Shared memory that has no file, or one in memory, as maps names it. */
-static bool is_plain_shared(const struct hf_mapping *mapping)
+bool hf_path_is_plain_shared(const char *path)
 {
 	static const char *const prefixes[] = {
 		"/dev/zero", "/dev/shm/", "/memfd:", "/SYSV",
@@ -18,7 +17,7 @@ static bool is_plain_shared(const struct hf_mapping *mapping)
 	};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (starts_with(mapping->path, prefixes[i]))
+		if (starts_with(path, prefixes[i]))
 			return true;
 	return false;
 }
@@ -37,7 +36,7 @@ static void classify(const struct hf_mapping *mapping,
 		segment->kind = HF_SEGMENT_SHARED;
 		if (path && (starts_with(path, "anon_inode:") ||
 			     (starts_with(path, "/dev/") &&
-			      !is_plain_shared(mapping))))
+			      !hf_path_is_plain_shared(path))))
 			segment->kind = HF_SEGMENT_SPECIAL;
 	} else if (!path || starts_with(path, "[anon:") ||
 		   starts_with(path, "[stack:") ||
