@@ -6,6 +6,7 @@
 
 #include "coredump/process_image.h"
 #include "fork-agent/capture_steps.h"
+#include "fork-agent/reap_left.h"
 #include "fork-agent/tracer.h"
 
 enum {
@@ -53,6 +54,17 @@ static struct hf_error *attempts(const struct hf_capture_options *options,
 	}
 }
 
+/* What earlier tools left to whichever target when they were killed. */
+static void reap_left(const struct hf_capture_options *options)
+{
+	const struct hf_reap_left_options left = {
+		.journal_dir = options->journal_dir,
+	};
+	struct hf_reap_left_result result;
+
+	hf_error_ignore(hf_reap_left(&left, &result));
+}
+
 struct hf_error *
 hf_capture_with_hooks(const struct hf_capture_options *options,
 		      const struct hf_capture_hooks *hooks,
@@ -75,6 +87,7 @@ hf_capture_with_hooks(const struct hf_capture_options *options,
 	err = hf_preflight_check(full.pid, &target);
 	if (err)
 		return err;
+	reap_left(&full);
 	err = attempts(&full, hooks, &target, &frozen->tracer, &num_attempts);
 	if (err)
 		return err;

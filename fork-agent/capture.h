@@ -92,6 +92,9 @@ struct hf_capture_report {
 	bool fifo;               /* real-time priority during the pause */
 	bool descriptors_closed; /* the child holds no descriptor */
 	bool reaped;             /* the child left no zombie */
+	bool journaled;          /* a record names the child until it is
+				  * reaped: the next capture would do that,
+				  * were we killed. See journal.h */
 };
 
 /** A forked, stopped child, and the parent's threads at the fork; in

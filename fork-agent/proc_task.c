@@ -12,6 +12,7 @@ enum {
 	PATH_BYTES = 64,
 	/* stat and status are far smaller; a file that is not is cut. */
 	TEXT_BYTES = 8192,
+	NS_DEPTH_MAX = 33, /* pid namespaces are nested 32 deep */
 };
 
 static void task_path(char *buf, pid_t pid, pid_t tid, const char *file)
@@ -80,13 +81,16 @@ struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
 	memcpy(stat.name, open_paren + 1, len);
 
 	/* proc(5): 3 state, 4 ppid, 9 flags, 10 minflt, 20 num_threads,
-	 * 22 starttime. */
+	 * 22 starttime, 38 exit_signal. */
 	if (sscanf(close_paren + 1,
 		   " %c %d %*s %*s %*s %*s %" SCNu64 " %" SCNu64
 		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64
-		   " %*s %" SCNu64,
+		   " %*s %" SCNu64
+		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+		   " %*s %d",
 		   &stat.state, &stat.parent, &stat.flags, &stat.minor_faults,
-		   &stat.num_threads, &stat.start_time) != 6)
+		   &stat.num_threads, &stat.start_time,
+		   &stat.exit_signal) != 7)
 		return hf_bad_data("/proc/%d/stat has an unknown form", pid);
 	*ret = stat;
 	return NULL;
@@ -150,6 +154,48 @@ struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
 			     &status.gid[1], &status.gid[2]) != 3)
 		return hf_bad_data("/proc/%d/status has no Gid", pid);
 	*ret = status;
+	return NULL;
+}
+
+/* "NSpid:\tPID\tPID ...": as seen from our namespace, then from each deeper
+ * one, down to its own. @return how many were there. */
+static size_t read_ns_pids(const char *text, pid_t *ret, size_t max)
+{
+	const char *at = field(text, "NSpid");
+	size_t n = 0;
+
+	while (at && *at == '\t' && n < max) {
+		char *end;
+
+		ret[n] = (pid_t)strtol(at + 1, &end, 10);
+		if (end == at + 1)
+			break;
+		n++;
+		at = end;
+	}
+	return n;
+}
+
+struct hf_error *hf_proc_pid_in(pid_t pid, pid_t other, pid_t *ret)
+{
+	pid_t pids[NS_DEPTH_MAX], others[NS_DEPTH_MAX];
+	char text[TEXT_BYTES];
+	struct hf_error *err;
+	size_t num, num_other;
+
+	err = read_text(pid, 0, "status", text);
+	if (err)
+		return err;
+	num = read_ns_pids(text, pids, NS_DEPTH_MAX);
+	err = read_text(other, 0, "status", text);
+	if (err)
+		return err;
+	num_other = read_ns_pids(text, others, NS_DEPTH_MAX);
+	if (num_other == 0 || num < num_other)
+		return hf_error_create(HF_ERROR_NOT_FOUND,
+				       "process %d is not in the pid namespace "
+				       "of process %d", pid, other);
+	*ret = pids[num_other - 1];
 	return NULL;
 }
 

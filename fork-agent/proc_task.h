@@ -16,6 +16,7 @@ struct hf_proc_stat {
 	uint64_t minor_faults; /* without those of children */
 	uint64_t num_threads;
 	uint64_t start_time;  /* clock ticks after boot */
+	int exit_signal;      /* sent to the parent at its end */
 };
 
 /** Fields of /proc/PID/status. */
@@ -49,6 +50,11 @@ struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
 
 /** @return false if the thread runs, is gone, or the file is forbidden. */
 bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret);
+
+/** The pid by which process `other` knows `pid`, which is in its pid namespace
+ * or one below; both may be zombies. */
+struct hf_error *hf_proc_pid_in(pid_t pid, pid_t other, pid_t *ret)
+	HF_MUST_CHECK;
 
 /** Is `tid` a thread of `pid`? */
 bool hf_proc_is_thread_of(pid_t pid, pid_t tid);

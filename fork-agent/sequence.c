@@ -491,6 +491,20 @@ static struct hf_error *take_child(struct hf_sequence *sequence)
 	return at_step(sequence, HF_STEP_PREPARED);
 }
 
+/* Without a record a zombie may stay, if we are killed; that is all. */
+static void open_journal(struct hf_sequence *sequence)
+{
+	struct hf_error *err;
+
+	if (sequence->mode != HF_CAPTURE_FORK)
+		return;
+	err = hf_journal_open(&sequence->journal, sequence->journal_dir,
+			      sequence->target.pid,
+			      sequence->target.start_time);
+	sequence->report.journaled = !err;
+	hf_error_ignore(err);
+}
+
 struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 {
 	struct hf_child *child = &sequence->child;
@@ -516,6 +530,7 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	sequence->report.parent_faults = UINT64_MAX;
 	sequence->report.peak_private_bytes = UINT64_MAX;
 
+	open_journal(sequence);
 	err = capture(sequence);
 	sequence->faults_at_fork = faults_of(&sequence->target);
 	if (child->pid) {
@@ -527,6 +542,8 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 			hf_error_ignore(adopt_err);
 		else
 			err = adopt_err;
+		hf_journal_note_child(&sequence->journal, child->pid,
+				      child->pid_in_target);
 	}
 	if (!err && sequence->mode == HF_CAPTURE_FORK)
 		err = take_child(sequence);
@@ -536,6 +553,8 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 		err = review(sequence, err);
 		if (child->pid)
 			hf_error_ignore(hf_sequence_release(sequence));
+		else
+			hf_journal_remove(&sequence->journal);
 	}
 	return err;
 }
@@ -618,6 +637,8 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 	if (report->way_home == HF_WAY_HOME_FULL)
 		report->way_home = sequence->way.state;
 	report->reaped = !err;
+	if (!err)
+		hf_journal_remove(&sequence->journal);
 	hf_wait_clock_deinit(&sequence->clock);
 	return err;
 }
@@ -626,6 +647,7 @@ void hf_sequence_deinit(struct hf_sequence *sequence)
 {
 	hf_attachment_deinit(&sequence->attachment);
 	hf_way_deinit(&sequence->way);
+	hf_journal_deinit(&sequence->journal);
 	free(sequence->threads);
 	sequence->threads = NULL;
 }

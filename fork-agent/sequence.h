@@ -5,6 +5,7 @@
 
 #include "fork-agent/capture_steps.h"
 #include "fork-agent/child.h"
+#include "fork-agent/journal.h"
 #include "fork-agent/preflight.h"
 #include "fork-agent/remote_attach.h"
 #include "fork-agent/stand.h"
@@ -27,6 +28,8 @@ struct hf_sequence {
 	struct hf_stand stand;          /* in HF_CAPTURE_STOP */
 	uint64_t site;                  /* of a syscall instruction */
 	struct hf_way way;              /* for the threads that are borrowed */
+	const char *journal_dir;        /* borrowed; NULL: the default */
+	struct hf_journal journal;      /* until the child is reaped */
 	struct hf_thread *threads;      /* leader first; owned */
 	size_t num_threads;
 	struct hf_capture_report report;

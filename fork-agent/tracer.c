@@ -190,6 +190,7 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 	tracer->sequence.exact = options->exact;
 	tracer->sequence.deadline_ns = options->deadline_ns;
 	tracer->sequence.cancelled = options->cancelled;
+	tracer->sequence.journal_dir = options->journal_dir;
 	if (hooks)
 		tracer->sequence.hooks = *hooks;
 	pthread_mutex_init(&tracer->lock, NULL);

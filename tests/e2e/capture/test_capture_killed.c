@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@ enum {
 	NUM_SIGNALS = 4,      /* sent to the victim during each capture */
 	SETTLE_MS = 10 * 1000,
 };
+
+static char journal_dir[] = "/tmp/hf-journal-XXXXXX";
 
 /* ---- a tool that is killed ---- */
 
@@ -44,7 +47,10 @@ static pid_t start_tool(pid_t target, int64_t kill_at_call)
 			.before_call = kill_at,
 			.arg = &kill_at_call,
 		};
-		const struct hf_capture_options options = { .pid = target };
+		const struct hf_capture_options options = {
+			.pid = target,
+			.journal_dir = journal_dir,
+		};
 		struct hf_frozen *frozen;
 		struct hf_error *err =
 			hf_capture_with_hooks(&options, &hooks, &frozen);
@@ -148,11 +154,32 @@ static void check_survivor(struct survivor *survivor)
 	assert_string_equal(hf_victim_line(&survivor->victim), "moving");
 }
 
+/* A run that is not killed, after many that were. */
+static void capture_and_find_no_zombie(pid_t pid)
+{
+	const struct hf_capture_options options = {
+		.pid = pid,
+		.journal_dir = journal_dir,
+	};
+	struct hf_frozen *frozen;
+
+	assert_hf_ok(hf_capture(&options, &frozen));
+	assert_hf_ok(hf_frozen_release(frozen));
+	assert_int_equal(hf_frozen_report(frozen)->way_home,
+			 HF_WAY_HOME_FULL);
+	assert_true(hf_frozen_report(frozen)->journaled);
+	assert_true(hf_frozen_report(frozen)->reaped);
+	hf_frozen_destroy(frozen);
+	assert_int_equal(hf_test_num_zombies(pid), 0);
+	assert_int_equal(rmdir(journal_dir), 0);
+	assert_int_equal(mkdir(journal_dir, 0700), 0);
+}
+
 static void end_survivor(struct survivor *survivor)
 {
 	struct hf_victim *victim = &survivor->victim;
 
-	hf_test_capture_once(victim->pid);
+	capture_and_find_no_zombie(victim->pid);
 	fclose(victim->in);
 	victim->in = NULL;
 	assert_int_equal(hf_victim_number(victim, "num_wrong_registers"), 0);
@@ -222,5 +249,11 @@ int main(void)
 	};
 
 	hf_test_need_ptrace();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (!mkdtemp(journal_dir))
+		return 1;
+
+	int rc = cmocka_run_group_tests(tests, NULL, NULL);
+
+	rmdir(journal_dir);
+	return rc;
 }
