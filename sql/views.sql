@@ -429,7 +429,7 @@ SELECT 'heap was read from', CASE value
     WHEN 'memory' THEN 'a copy of the child in memory'
     WHEN 'file' THEN 'a copy of the child in a file'
     WHEN 'direct' THEN 'the child itself' || coalesce(': ' || (
-      SELECT value FROM fact WHERE key = 'capture.read_direct_because'), '')
+      SELECT value FROM meta WHERE key = 'capture.read_direct_because'), '')
     ELSE value END, NULL, 'child', NULL
 FROM fact WHERE key = 'capture.read_from' AND value IS NOT NULL
 UNION ALL
