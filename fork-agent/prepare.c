@@ -12,7 +12,7 @@
 
 #include "coredump/proc_maps.h"
 #include "coredump/resident.h"
-#include "fork-agent/free_huge.h"
+#include "fork-agent/headroom.h"
 #include "fork-agent/preflight.h"
 #include "util/file.h"
 
@@ -30,13 +30,13 @@
 
 enum {
 	PAGE_BYTES = 4096,
-	PAGES_PER_BLOCK = HF_HUGE_BYTES / PAGE_BYTES,
+	BLOCK_BYTES = 2 * 1024 * 1024,
+	PAGES_PER_BLOCK = BLOCK_BYTES / PAGE_BYTES,
 	TRIES = 2,          /* pages may be busy for a moment */
 	MAX_NO_MEMORY = 4,  /* in a row: there is no huge page left */
-	LOOK_EVERY = 16,    /* blocks, at how much is free */
+	LOOK_EVERY = 16,    /* blocks, at how much memory is left */
 	NAP_NS = 20 * 1000 * 1000,
 	DEFAULT_RATE = 1 << 30,
-	DEFAULT_KEEP_FREE = 128 << 20,
 };
 
 struct prepare {
@@ -44,6 +44,7 @@ struct prepare {
 	struct hf_prepare_report *report;
 	int pidfd, pagemap_fd;
 	struct hf_resident *resident;
+	struct hf_headroom *headroom; /* NULL: it cannot be told */
 	struct hf_range pending;  /* found, not looked at yet */
 	uint64_t next_ns;         /* not before this time */
 	uint64_t num_tried;
@@ -122,20 +123,27 @@ static struct hf_error *check_kernel(int pidfd)
 
 /* ---- when to stop, when to wait ---- */
 
+/* For a moment there are two of a block. */
 static struct hf_error *check_free(const struct prepare *prepare)
 {
-	uint64_t bytes;
-	struct hf_error *err = hf_free_huge_read(&bytes);
+	struct hf_headroom_state state;
+	struct hf_error *err;
 
 	/* Not told: then the kernel's own refusal is the limit. */
+	if (!prepare->headroom)
+		return NULL;
+	err = hf_headroom_read(prepare->headroom,
+			       prepare->options.keep_free_bytes, BLOCK_BYTES,
+			       &state);
 	if (err) {
 		hf_error_ignore(err);
 		return NULL;
 	}
-	if (bytes >= prepare->options.keep_free_bytes)
+	if (state.spare_bytes >= BLOCK_BYTES)
 		return NULL;
-	return scarce("free memory in pieces of 2 MiB gets scarce on this "
-		      "machine");
+	return scarce(*state.where ? "a memory cgroup of the process is near "
+				     "its limit" :
+				     "memory gets scarce on this machine");
 }
 
 /* Until it is time for the next block, with an eye on the user. */
@@ -167,8 +175,8 @@ static struct hf_error *wait_turn(struct prepare *prepare)
 
 static void set_turn(struct prepare *prepare, uint64_t start, uint64_t end)
 {
-	/* HF_HUGE_BYTES * 10^9 < 2^51 */
-	uint64_t period = (uint64_t)HF_HUGE_BYTES * 1000000000u /
+	/* BLOCK_BYTES * 10^9 < 2^51 */
+	uint64_t period = (uint64_t)BLOCK_BYTES * 1000000000u /
 			  prepare->options.rate_bytes;
 
 	prepare->next_ns = end + (end - start);
@@ -238,7 +246,7 @@ static struct hf_error *do_block(struct prepare *prepare, uint64_t addr)
 	}
 	start = hf_now_ns();
 	for (int i = 0; i < TRIES; i++) {
-		os_error = collapse(prepare->pidfd, addr, HF_HUGE_BYTES);
+		os_error = collapse(prepare->pidfd, addr, BLOCK_BYTES);
 		if (os_error != EAGAIN)
 			break;
 	}
@@ -279,12 +287,12 @@ static struct hf_error *do_pending(struct prepare *prepare)
 	uint64_t start;
 
 	prepare->pending = (struct hf_range){ 0 };
-	if (range.start > UINT64_MAX - HF_HUGE_BYTES)
+	if (range.start > UINT64_MAX - BLOCK_BYTES)
 		return NULL;
-	start = (range.start + HF_HUGE_BYTES - 1) &
-		~(uint64_t)(HF_HUGE_BYTES - 1);
-	for (; start < range.end && range.end - start >= HF_HUGE_BYTES;
-	     start += HF_HUGE_BYTES) {
+	start = (range.start + BLOCK_BYTES - 1) &
+		~(uint64_t)(BLOCK_BYTES - 1);
+	for (; start < range.end && range.end - start >= BLOCK_BYTES;
+	     start += BLOCK_BYTES) {
 		struct hf_error *err = do_block(prepare, start);
 
 		if (err)
@@ -312,7 +320,7 @@ static struct hf_error *do_mapping(struct prepare *prepare,
 {
 	struct hf_prepare_report *report = prepare->report;
 	uint64_t before = report->num_blocks;
-	uint64_t huge = mapping->huge_bytes / HF_HUGE_BYTES;
+	uint64_t huge = mapping->huge_bytes / BLOCK_BYTES;
 	struct hf_error *err;
 
 	prepare->pending = (struct hf_range){ 0 };
@@ -364,7 +372,7 @@ static struct hf_error *do_mappings(struct prepare *prepare,
 			continue;
 		report->small_bytes += small_bytes(mapping);
 		report->huge_bytes += mapping->huge_bytes;
-		if (small_bytes(mapping) >= HF_HUGE_BYTES)
+		if (small_bytes(mapping) >= BLOCK_BYTES)
 			maps->data[num++] = *mapping;
 	}
 	qsort(maps->data, num, sizeof(*maps->data), by_small_bytes);
@@ -391,6 +399,7 @@ static struct hf_error *run(struct prepare *prepare)
 {
 	HF_AUTO_FD int pidfd = -1, pagemap_fd = -1, smaps_fd = -1;
 	HF_AUTO(hf_resident) struct hf_resident *resident = NULL;
+	HF_AUTO(hf_headroom) struct hf_headroom *headroom = NULL;
 	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
 	HF_AUTO_FREE char *text = NULL;
 	struct hf_target target;
@@ -425,6 +434,8 @@ static struct hf_error *run(struct prepare *prepare)
 					 &resident);
 	if (err)
 		return err;
+	hf_error_ignore(hf_headroom_open(target.pid, NULL, &headroom));
+	prepare->headroom = headroom;
 	prepare->pidfd = pidfd;
 	prepare->pagemap_fd = pagemap_fd;
 	prepare->resident = resident;
@@ -441,8 +452,6 @@ struct hf_error *hf_prepare(const struct hf_prepare_options *options,
 	*ret = (struct hf_prepare_report){ 0 };
 	if (!prepare.options.rate_bytes)
 		prepare.options.rate_bytes = DEFAULT_RATE;
-	if (!prepare.options.keep_free_bytes)
-		prepare.options.keep_free_bytes = DEFAULT_KEEP_FREE;
 	err = run(&prepare);
 	ret->complete = !err;
 	ret->elapsed_ns = hf_now_ns() - start;

@@ -20,9 +20,9 @@ struct hf_prepare_options {
 	uint64_t rate_bytes;     /* at most, each second; 0: the default,
 				  * 1 GiB. Not more than half of the time is
 				  * work in any case */
-	uint64_t keep_free_bytes; /* stop when the machine has less free
-				  * memory in pieces of 2 MiB; 0: the default,
-				  * 128 MiB */
+	uint64_t keep_free_bytes; /* stop when the machine, or a cgroup of
+				  * the process, has less to spare; 0: the
+				  * default of hf_headroom_read */
 	uint64_t deadline_ns;    /* monotonic: stop then; 0: none */
 	bool no_scan;            /* as hf_resident_create */
 	const struct hf_progress *progress; /* may be NULL */
@@ -59,7 +59,7 @@ struct hf_prepare_report {
  * @param ret filled in after an error, too: what was done until then.
  * @return NULL, or why not all was done, with cause and fix: UNSUPPORTED
  * (kernel before 6.1, or without huge pages), PERMISSION (CAP_SYS_NICE),
- * NO_SPACE (free memory in large pieces gets scarce), INTERRUPTED,
+ * NO_SPACE (memory, or huge pages, get scarce), INTERRUPTED,
  * TIMEOUT (deadline_ns), and the errors of hf_preflight_check. None of them
  * harms the process, or is a reason not to capture it.
  */

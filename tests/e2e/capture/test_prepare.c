@@ -167,7 +167,7 @@ static void a_prepared_process_is_captured_as_any_other(void **state)
 	assert_int_equal(hf_victim_end(&victim), 0);
 }
 
-static void it_stops_where_huge_pages_are_scarce(void **state)
+static void it_stops_where_memory_is_scarce(void **state)
 {
 	struct hf_prepare_report report;
 	struct hf_victim victim;
@@ -178,7 +178,7 @@ static void it_stops_where_huge_pages_are_scarce(void **state)
 	start(&victim, &maps);
 	err = hf_prepare(&(struct hf_prepare_options){
 				 .pid = victim.pid,
-				 .keep_free_bytes = UINT64_MAX },
+				 .keep_free_bytes = INT64_MAX / 2 },
 			 &report);
 	assert_non_null(err);
 	assert_int_equal(err->code, HF_ERROR_NO_SPACE);
@@ -387,7 +387,7 @@ int main(void)
 		cmocka_unit_test(
 			a_kernel_without_pagemap_scan_is_no_difference),
 		cmocka_unit_test(a_prepared_process_is_captured_as_any_other),
-		cmocka_unit_test(it_stops_where_huge_pages_are_scarce),
+		cmocka_unit_test(it_stops_where_memory_is_scarce),
 		cmocka_unit_test(the_user_may_stop_it_in_the_middle),
 		cmocka_unit_test(
 			it_is_no_faster_than_asked_and_ends_at_the_deadline),
