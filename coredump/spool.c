@@ -353,6 +353,12 @@ static struct hf_error *flush(struct copier *copier)
 		if (!copier->num_parts)
 			break;
 
+		if (copier->options->unreadable)
+			err = copier->options->unreadable(
+				copier->options->arg);
+		if (err)
+			return err;
+
 		struct hf_range *part = &copier->parts[0];
 		struct piece bad = { part->start, part->start + HF_PAGE_BYTES,
 				     UNREADABLE };

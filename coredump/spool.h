@@ -31,7 +31,10 @@ struct hf_spool_options {
 	 */
 	struct hf_error *(*stored)(void *arg, const struct hf_range *ranges,
 				   size_t num_ranges);
-	void *arg;
+	/** Called when a page cannot be read, which may have a reason. Its
+	 * error ends the copy. May be NULL. */
+	struct hf_error *(*unreadable)(void *arg);
+	void *arg;                     /* of both */
 	const struct hf_progress *progress; /* phase "copy" */
 };
 
@@ -51,7 +54,7 @@ struct hf_spool_report {
  * ends too early, the image still works: it reads from its process what was
  * not copied (report_ret->is_whole is false then), which must live on.
  *
- * @return NULL, NO_MEMORY, INTERRUPTED, or an error of `stored`; the image can
+ * @return NULL, NO_MEMORY, INTERRUPTED, or an error of a callback; the image can
  * only be destroyed then.
  */
 struct hf_error *hf_spool_image(struct hf_image *image,

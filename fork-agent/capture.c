@@ -128,6 +128,11 @@ void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
 		hf_tracer_drop(frozen->tracer, ranges, num_ranges);
 }
 
+struct hf_error *hf_frozen_check(const struct hf_frozen *frozen)
+{
+	return frozen->released ? NULL : hf_tracer_check(frozen->tracer);
+}
+
 pid_t hf_frozen_pid(const struct hf_frozen *frozen)
 {
 	return hf_tracer_result(frozen->tracer)->child;

@@ -118,7 +118,7 @@ struct hf_frozen;
  * does.
  *
  * @return NULL, TARGET_GONE, PERMISSION (with cause and fix), UNSUPPORTED,
- * TIMEOUT, INTERRUPTED or OS. After any error the target runs on, unchanged.
+ * TIMEOUT, NO_SPACE (too little memory), INTERRUPTED or OS. After any error the target runs on, unchanged.
  */
 struct hf_error *hf_capture(const struct hf_capture_options *options,
 			    struct hf_frozen **ret) HF_MUST_CHECK;
@@ -139,6 +139,11 @@ void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
 		    size_t num_ranges);
 
 /** Of the child; 0: there is none (HF_CAPTURE_STOP). */
+/** Is the child still there? @return NULL, or NO_SPACE: it was given up, since
+ * it cost the target more memory than there is. */
+struct hf_error *hf_frozen_check(const struct hf_frozen *frozen)
+	HF_MUST_CHECK;
+
 pid_t hf_frozen_pid(const struct hf_frozen *frozen);
 
 /**
@@ -148,6 +153,8 @@ pid_t hf_frozen_pid(const struct hf_frozen *frozen);
  * In HF_CAPTURE_STOP: let the target go on.
  *
  * @return an error if a zombie may be left behind; the child is dead anyway.
+ * NO_SPACE: it had to go earlier, see hf_frozen_check, so what was read is
+ * worth nothing.
  * In HF_CAPTURE_STOP TARGET_GONE, TIMEOUT or INTERRUPTED: the target ended, or
  * had to be let go earlier, so what was read is worth nothing.
  */

@@ -31,6 +31,8 @@ struct hf_capture_hooks {
 	 * release, in the thread that makes it. May be NULL. */
 	void (*before_call)(void *arg, uint64_t num);
 	void *arg;
+	const char *proc;      /* read the limits of memory here instead of in
+				* /proc; may be NULL */
 	bool no_close_range;   /* behave as a kernel without it */
 	uint64_t false_site;   /* run the fork here instead of at the syscall
 				* instruction that was found; 0: do not */

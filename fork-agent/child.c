@@ -210,6 +210,23 @@ static bool private_pages(pid_t pid, uint64_t *ret)
 	return true;
 }
 
+uint64_t hf_child_private_bytes(const struct hf_child *child)
+{
+	struct hf_proc_status status;
+	struct hf_error *err;
+	uint64_t pages;
+
+	if (!child->pid || child->dead || !private_pages(child->pid, &pages))
+		return UINT64_MAX;
+	err = hf_proc_status_read(child->pid, 0, &status);
+	if (err) {
+		hf_error_ignore(err);
+		return UINT64_MAX;
+	}
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE) +
+	       status.page_table_bytes;
+}
+
 uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent)
 {
 	struct hf_proc_stat stat;

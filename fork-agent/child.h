@@ -39,6 +39,10 @@ struct hf_error *hf_child_adopt(struct hf_child *child,
 void hf_child_prepare(struct hf_child *child, uint64_t site,
 		      bool no_close_range, struct hf_wait_clock *clock);
 
+/** Anonymous memory that it alone maps, and its page tables: what it costs.
+ * @return bytes, or UINT64_MAX. Walks its page tables. */
+uint64_t hf_child_private_bytes(const struct hf_child *child);
+
 /**
  * Pages that the target had to copy since the fork because they were shared:
  * of the child's anonymous pages those that it alone maps. A page that the

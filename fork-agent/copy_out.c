@@ -43,6 +43,13 @@ static struct hf_error *drop(void *arg, const struct hf_range *ranges,
 	return err;
 }
 
+static struct hf_error *check(void *arg)
+{
+	const struct dropper *dropper = arg;
+
+	return hf_frozen_check(dropper->frozen);
+}
+
 /* What of our address space is left; pages in /proc/self/statm. */
 static uint64_t address_space_left(void)
 {
@@ -99,6 +106,7 @@ struct hf_error *hf_copy_out(struct hf_frozen *frozen, struct hf_image *image,
 	struct hf_spool_options spool = {
 		.dir = options->dir,
 		.stored = drop,
+		.unreadable = check,
 		.arg = &dropper,
 		.progress = options->progress,
 		.max_files = max_files(),

@@ -144,6 +144,7 @@ struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
 	status.seccomp = (int)number_field(text, "Seccomp", 10);
 	value = field(text, "x86_Thread_features");
 	status.has_shadow_stack = value && line_has(value, "shstk");
+	status.page_table_bytes = number_field(text, "VmPTE", 10) * 1024;
 	status.has_memory = field(text, "VmSize") != NULL;
 	value = field(text, "Uid");
 	if (!value || sscanf(value, "%u %u %u", &status.uid[0],

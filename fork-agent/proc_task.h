@@ -31,6 +31,7 @@ struct hf_proc_status {
 	uint64_t signals_caught;  /* has a handler */
 	int seccomp;       /* 0 off, 1 strict, 2 filter */
 	bool has_shadow_stack; /* the thread's returns are checked (CET) */
+	uint64_t page_table_bytes; /* VmPTE; 0: not told */
 	bool has_memory;   /* a VmSize line: neither zombie nor kernel thread */
 };
 

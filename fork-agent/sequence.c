@@ -34,6 +34,7 @@
 
 enum {
 	FIFO_PRIORITY = 10,
+	MIN_PEAK_INTERVAL_NS = 20 * 1000 * 1000,
 	LONG_WAIT_NS = 10 * 1000 * 1000, /* until the first thread stops */
 	SERVE_INTERVAL_NS = 1000 * 1000, /* of threads that stop late */
 	FIRST_BACK_OFF_NS = 2 * 1000 * 1000, /* doubled for each further stop */
@@ -505,6 +506,17 @@ static void open_journal(struct hf_sequence *sequence)
 	hf_error_ignore(err);
 }
 
+static struct hf_error *open_watch(struct hf_sequence *sequence)
+{
+	struct hf_error *err;
+
+	if (sequence->mode != HF_CAPTURE_FORK)
+		return NULL;
+	err = hf_watch_create(sequence->target.pid, sequence->keep_free_bytes,
+			      sequence->hooks.proc, &sequence->watch);
+	return err ? err : hf_watch_check(sequence->watch);
+}
+
 struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 {
 	struct hf_child *child = &sequence->child;
@@ -530,8 +542,13 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	sequence->report.parent_faults = UINT64_MAX;
 	sequence->report.peak_private_bytes = UINT64_MAX;
 
-	open_journal(sequence);
-	err = capture(sequence);
+	err = open_watch(sequence);
+	if (!err) {
+		open_journal(sequence);
+		err = capture(sequence);
+	}
+	if (sequence->watch)
+		hf_watch_begin(sequence->watch);
 	sequence->faults_at_fork = faults_of(&sequence->target);
 	if (child->pid) {
 		struct hf_error *adopt_err =
@@ -586,6 +603,23 @@ static struct hf_error *end_stand(struct hf_sequence *sequence)
 	return err;
 }
 
+/* The most that it has cost so far. The measure is exact, and its price is a
+ * walk of the child's page tables: at most 5 % of the time goes there. */
+static void measure_peak(struct hf_sequence *sequence)
+{
+	struct hf_capture_report *report = &sequence->report;
+	uint64_t start_ns = hf_now_ns(), took_ns;
+	uint64_t bytes = hf_child_private_bytes(&sequence->child);
+
+	if (bytes != UINT64_MAX && (report->peak_private_bytes == UINT64_MAX ||
+				    bytes > report->peak_private_bytes))
+		report->peak_private_bytes = bytes;
+	took_ns = hf_now_ns() - start_ns;
+	sequence->next_peak_ns = start_ns + 20 * took_ns;
+	if (20 * took_ns < MIN_PEAK_INTERVAL_NS)
+		sequence->next_peak_ns = start_ns + MIN_PEAK_INTERVAL_NS;
+}
+
 void hf_sequence_drop(struct hf_sequence *sequence,
 		      const struct hf_range *ranges, size_t num_ranges)
 {
@@ -593,6 +627,9 @@ void hf_sequence_drop(struct hf_sequence *sequence,
 
 	if (sequence->mode == HF_CAPTURE_STOP)
 		return; /* what was read is the target's own */
+	/* Before it gets smaller. */
+	if (hf_now_ns() >= sequence->next_peak_ns)
+		measure_peak(sequence);
 	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
 				 &sequence->calls);
 	if (err) {
@@ -604,6 +641,27 @@ void hf_sequence_drop(struct hf_sequence *sequence,
 		hf_child_drop(&sequence->child, sequence->site, ranges,
 			      num_ranges, &sequence->clock);
 	hf_wait_clock_deinit(&sequence->clock);
+}
+
+struct hf_error *hf_sequence_watch(struct hf_sequence *sequence,
+				   uint64_t *next_ns_ret)
+{
+	uint64_t faults, copied = 0;
+	struct hf_error *err;
+
+	*next_ns_ret = 0;
+	if (!sequence->watch || sequence->child.dead)
+		return NULL;
+	faults = faults_of(&sequence->target);
+	if (faults != UINT64_MAX && sequence->faults_at_fork != UINT64_MAX)
+		copied = (faults - sequence->faults_at_fork) *
+			 (uint64_t)sysconf(_SC_PAGESIZE);
+	err = hf_watch_look(sequence->watch, copied, next_ns_ret);
+	if (err)
+		kill(sequence->child.pid, SIGKILL);
+	else if (hf_now_ns() >= sequence->next_peak_ns)
+		measure_peak(sequence);
+	return err;
 }
 
 static void count_faults(struct hf_sequence *sequence)
@@ -621,6 +679,7 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 
 	if (sequence->mode == HF_CAPTURE_STOP)
 		return end_stand(sequence);
+	measure_peak(sequence);
 	report->cow_pages = hf_child_cow_pages(&sequence->child,
 					       sequence->target.pid);
 	count_faults(sequence);
@@ -645,6 +704,7 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 
 void hf_sequence_deinit(struct hf_sequence *sequence)
 {
+	hf_watch_destroy(HF_TAKE(sequence->watch));
 	hf_attachment_deinit(&sequence->attachment);
 	hf_way_deinit(&sequence->way);
 	hf_journal_deinit(&sequence->journal);

@@ -8,6 +8,7 @@
 #include "fork-agent/journal.h"
 #include "fork-agent/preflight.h"
 #include "fork-agent/remote_attach.h"
+#include "fork-agent/watch.h"
 #include "fork-agent/stand.h"
 
 struct hf_sequence {
@@ -35,6 +36,9 @@ struct hf_sequence {
 	struct hf_capture_report report;
 	uint64_t fork_done_ns;          /* monotonic */
 	uint64_t back_off_ns;           /* until the next stop */
+	struct hf_watch *watch;         /* owned; NULL: nothing is forked */
+	uint64_t keep_free_bytes;       /* for it */
+	uint64_t next_peak_ns;          /* when the child is measured again */
 	uint64_t faults_at_fork;        /* of the target; UINT64_MAX: unknown */
 	bool retry;                     /* the failure may not happen again */
 };
@@ -52,6 +56,15 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence) HF_MUST_CHECK;
 /** Let go threads that were late for the stop; look after a process that
  * stands. @return whether it has to be called again soon. */
 bool hf_sequence_serve(struct hf_sequence *sequence);
+
+/**
+ * Is there still memory for the child? If not, it is killed.
+ *
+ * @param next_ns_ret after how long to ask again; 0: there is no child.
+ * @return NULL, or NO_SPACE: hf_sequence_release is next.
+ */
+struct hf_error *hf_sequence_watch(struct hf_sequence *sequence,
+				   uint64_t *next_ns_ret) HF_MUST_CHECK;
 
 /** Have the child give pages back: see hf_child_drop. */
 void hf_sequence_drop(struct hf_sequence *sequence,

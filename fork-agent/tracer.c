@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "fork-agent/sequence.h"
+#include "util/progress.h"
 
 enum {
 	/* How soon a thread that was late for the stop is let go. */
@@ -33,6 +34,7 @@ struct hf_tracer {
 	bool joined;
 	const struct hf_range *drop; /* a request, guarded by lock; borrowed */
 	size_t num_drop;
+	struct hf_error *given_up;   /* why the child had to go; guarded */
 	struct hf_error *err;       /* of the attempt or the release */
 	struct hf_sequence sequence; /* the thread's own, while it runs */
 	struct hf_tracer_result result;
@@ -72,27 +74,55 @@ static void wait_change(struct hf_tracer *tracer, uint64_t interval_ns)
 	pthread_cond_timedwait(&tracer->changed, &tracer->lock, &until);
 }
 
-/* Until the release: requests, with an eye on threads that stop late, and on a
- * process that stands. */
+/* Is it time to look after the memory? @return false: the child must go. */
+static bool watch(struct hf_tracer *tracer, uint64_t *next_ns)
+{
+	uint64_t now_ns = hf_now_ns(), interval_ns;
+	struct hf_error *err;
+
+	if (now_ns < *next_ns)
+		return true;
+	err = hf_sequence_watch(&tracer->sequence, &interval_ns);
+	*next_ns = interval_ns ? now_ns + interval_ns : UINT64_MAX;
+	if (!err)
+		return true;
+	pthread_mutex_lock(&tracer->lock);
+	tracer->given_up = err;
+	pthread_mutex_unlock(&tracer->lock);
+	return false;
+}
+
+/* How long to sleep. */
+static uint64_t interval(bool soon, uint64_t next_ns)
+{
+	uint64_t now_ns = hf_now_ns();
+
+	if (soon || next_ns <= now_ns)
+		return SERVE_INTERVAL_NS;
+	return next_ns == UINT64_MAX ? 0 : next_ns - now_ns;
+}
+
+/* Until the release: requests, with an eye on threads that stop late, on a
+ * process that stands, and on memory. */
 static void serve(struct hf_tracer *tracer)
 {
 	bool soon = hf_sequence_serve(&tracer->sequence);
+	uint64_t next_ns = 0;
+	bool go_on = watch(tracer, &next_ns);
 
 	pthread_mutex_lock(&tracer->lock);
-	while (tracer->phase == PHASE_FROZEN) {
+	while (tracer->phase == PHASE_FROZEN && go_on) {
 		const struct hf_range *drop = tracer->drop;
 		size_t num_drop = tracer->num_drop;
 
-		if (!drop) {
-			wait_change(tracer, soon ? SERVE_INTERVAL_NS : 0);
-			if (!soon)
-				continue;
-		}
+		if (!drop)
+			wait_change(tracer, interval(soon, next_ns));
 		pthread_mutex_unlock(&tracer->lock);
 		if (drop)
 			hf_sequence_drop(&tracer->sequence, drop, num_drop);
 		if (soon)
 			soon = hf_sequence_serve(&tracer->sequence);
+		go_on = watch(tracer, &next_ns);
 		pthread_mutex_lock(&tracer->lock);
 		if (drop) {
 			tracer->drop = NULL;
@@ -110,7 +140,7 @@ void hf_tracer_drop(struct hf_tracer *tracer, const struct hf_range *ranges,
 	if (!num_ranges)
 		return;
 	pthread_mutex_lock(&tracer->lock);
-	if (tracer->phase == PHASE_FROZEN) {
+	if (tracer->phase == PHASE_FROZEN && !tracer->given_up) {
 		tracer->drop = ranges;
 		tracer->num_drop = num_ranges;
 		pthread_cond_broadcast(&tracer->changed);
@@ -118,6 +148,22 @@ void hf_tracer_drop(struct hf_tracer *tracer, const struct hf_range *ranges,
 			pthread_cond_wait(&tracer->changed, &tracer->lock);
 	}
 	pthread_mutex_unlock(&tracer->lock);
+}
+
+struct hf_error *hf_tracer_check(struct hf_tracer *tracer)
+{
+	const struct hf_error *why;
+	struct hf_error *err = NULL;
+
+	pthread_mutex_lock(&tracer->lock);
+	why = tracer->given_up;
+	if (why) {
+		err = hf_error_create(why->code, "%s", why->message);
+		err = hf_error_cause(err, "%s", why->cause);
+		err = hf_error_fix(err, "%s", why->fix);
+	}
+	pthread_mutex_unlock(&tracer->lock);
+	return err;
 }
 
 static void *trace(void *arg)
@@ -183,6 +229,7 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 		return &hf_enomem;
 	tracer->sequence.target = *target;
 	tracer->sequence.mode = options->mode;
+	tracer->sequence.keep_free_bytes = options->keep_free_bytes;
 	tracer->sequence.stop_timeout_ms = options->stop_timeout_ms;
 	tracer->sequence.attempt = attempt;
 	tracer->sequence.safe_point = options->safe_point;
@@ -232,11 +279,20 @@ struct hf_error *hf_tracer_release(struct hf_tracer *tracer)
 {
 	if (tracer->joined)
 		return NULL;
-	set_phase(tracer, PHASE_RELEASE);
+	pthread_mutex_lock(&tracer->lock);
+	if (tracer->phase == PHASE_FROZEN) {
+		tracer->phase = PHASE_RELEASE;
+		pthread_cond_broadcast(&tracer->changed);
+	}
+	pthread_mutex_unlock(&tracer->lock);
 	wait_while(tracer, PHASE_RELEASE);
 	join(tracer);
 	tracer->result.report = tracer->sequence.report;
-	return HF_TAKE(tracer->err);
+	if (!tracer->given_up)
+		return HF_TAKE(tracer->err);
+	/* The report says whether a zombie is left; this is worse. */
+	hf_error_destroy(HF_TAKE(tracer->err));
+	return HF_TAKE(tracer->given_up);
 }
 
 void hf_tracer_destroy(struct hf_tracer *tracer)
@@ -247,6 +303,7 @@ void hf_tracer_destroy(struct hf_tracer *tracer)
 		hf_error_ignore(hf_tracer_release(tracer));
 	hf_sequence_deinit(&tracer->sequence);
 	hf_error_destroy(tracer->err);
+	hf_error_destroy(tracer->given_up);
 	pthread_cond_destroy(&tracer->changed);
 	pthread_mutex_destroy(&tracer->lock);
 	free(tracer);

@@ -46,6 +46,9 @@ hf_tracer_result(const struct hf_tracer *tracer);
 void hf_tracer_drop(struct hf_tracer *tracer, const struct hf_range *ranges,
 		    size_t num_ranges);
 
+/** See hf_frozen_check. */
+struct hf_error *hf_tracer_check(struct hf_tracer *tracer) HF_MUST_CHECK;
+
 /** Kill the child, have the target reap it, end the thread. Only once. */
 struct hf_error *hf_tracer_release(struct hf_tracer *tracer) HF_MUST_CHECK;
 

@@ -17,6 +17,7 @@ enum {
 	KEY_PREPARE,
 	KEY_PREPARE_RATE,
 	KEY_SPOOL,
+	KEY_KEEP_MEMORY_FREE,
 };
 
 /* One line each, also in the parser below. */
@@ -25,6 +26,11 @@ static const struct argp_option capture_options[] = {
 	{ "mode", KEY_MODE, "MODE", 0,
 	  "fork (default): stop for milliseconds, and read a fork; stop: no "
 	  "fork, the process stands still until its memory was read",
+	  GROUP_CAPTURE },
+	{ "keep-memory-free", KEY_KEEP_MEMORY_FREE, "SIZE", 0,
+	  "Give up rather than leave less memory than this to the process's "
+	  "cgroups and to the machine (default 2 % of each, at least 64M, at "
+	  "most an eighth)",
 	  GROUP_CAPTURE },
 	{ "prepare", KEY_PREPARE, 0, 0,
 	  "First gather its memory into huge pages: a shorter pause",
@@ -67,6 +73,12 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 				    &options->prepare_rate);
 		if (!err && !options->prepare_rate)
 			argp_error(state, "--prepare-rate 0 would never end");
+		break;
+	case KEY_KEEP_MEMORY_FREE:
+		err = hf_parse_size(arg, "--keep-memory-free",
+				    &options->keep_memory_free);
+		if (!err && !options->keep_memory_free)
+			options->keep_memory_free = 1;
 		break;
 	case KEY_SPOOL:
 		options->spool_none = !strcmp(arg, "none");

@@ -25,6 +25,7 @@ struct hf_snapshot_options {
 	enum hf_capture_mode mode;
 	bool prepare;
 	uint64_t prepare_rate; /* bytes each second; 0: the default */
+	uint64_t keep_memory_free; /* bytes; 0: the capture's own */
 	bool spool_none;       /* read the child itself, to the end */
 	const char *spool_dir; /* for what memory has no room for, or NULL */
 	uint64_t timeout_s; /* for each attempt; 0: the capture's own */

@@ -38,6 +38,8 @@ static struct hf_error *let_go(struct work *work)
 		hf_snapshot_report_pause(work->cli, report);
 		return err;
 	}
+	if (err && err->code == HF_ERROR_NO_SPACE)
+		return err;
 	work->zombie = err;
 	return NULL;
 }
@@ -59,6 +61,7 @@ capture_options(const struct hf_snapshot_options *options, pid_t pid)
 	return (struct hf_capture_options){
 		.pid = pid,
 		.mode = options->mode,
+		.keep_free_bytes = options->keep_memory_free,
 		.stop_timeout_ms = (uint32_t)options->timeout_s * 1000,
 		.cancelled = options->cli->cancelled,
 	};

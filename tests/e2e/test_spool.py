@@ -68,6 +68,14 @@ def main():
     check(phase[0] == ("copy", int(fact(copied, "capture.copied_bytes"))),
           "the copy is the first phase: %s" % phase[:2])
 
+    # The same would do for a snapshot, but not for the machine.
+    run = subprocess.run([heapfork, "snapshot", "-p", str(victim.pid), "-o",
+                          direct.path + "2", "--keep-memory-free", "1000T"],
+                         capture_output=True, text=True)
+    check(run.returncode == 6 and "too little memory to fork" in run.stderr and
+          "--keep-memory-free" in run.stderr and
+          not os.path.exists(direct.path + "2"),
+          "without memory nothing is forked: " + run.stderr)
     victim.end()
 
     limit = ["prlimit", "--as=%d" % (200 << 20)]
