@@ -37,6 +37,7 @@ struct hf_cli {
 	const volatile sig_atomic_t *cancelled; /* number of the signal */
 	struct hf_cli_progress *progress;
 	int exit_code;      /* used when no error is returned */
+	bool ignore_sigpipe; /* we were started so */
 };
 
 /**
@@ -56,7 +57,8 @@ void hf_cli_short_help(void);
 
 /** All verbs, in the order of `heapfork help`; ends with a NULL name. */
 extern const struct hf_verb *const hf_verbs[];
-extern const struct hf_verb hf_verb_snapshot, hf_verb_index, hf_verb_info, hf_verb_census,
+extern const struct hf_verb hf_verb_snapshot, hf_verb_run, hf_verb_index,
+	hf_verb_info, hf_verb_census,
 	hf_verb_top, hf_verb_retainers, hf_verb_path, hf_verb_leaks,
 	hf_verb_sql, hf_verb_help, hf_verb_version;
 
@@ -85,12 +87,18 @@ void hf_cli_argp_init(struct hf_cli_argp *full, const struct argp *argp);
 struct hf_error *hf_cli_parse(const struct argp *argp, int argc, char **argv,
 			      void *input) HF_MUST_CHECK;
 
+/** As hf_cli_parse; what comes behind the first argument is no option of
+ * ours. */
+struct hf_error *hf_cli_parse_in_order(const struct argp *argp, int argc,
+				       char **argv, void *input)
+	HF_MUST_CHECK;
+
 /** In an argp parser, at ARGP_KEY_INIT: hand the struct hf_cli to its
  * children, as many as it has (argp does not say). */
 void hf_cli_parse_init(struct argp_state *state, size_t num_children);
 
 /** Keys of long options without a letter start here. */
-enum { HF_KEY_FIRST = 256, HF_KEY_VERB = 512 };
+enum { HF_KEY_FIRST = 256, HF_KEY_VERB = 512, HF_KEY_RUN = 768 };
 
 /** Which exit code an error has. `signal`: the one that stopped us, or 0. */
 int hf_exit_code(const struct hf_error *err, int signal);

@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	argp_err_exit_status = HF_EXIT_USAGE;
 	/* A closed pipe ends a query silently, however we were started. The
 	 * snapshot verb changes this while it holds a process. */
-	signal(SIGPIPE, SIG_DFL);
+	cli.ignore_sigpipe = signal(SIGPIPE, SIG_DFL) == SIG_IGN;
 	cli.cancelled = hf_signals_catch();
 
 	err = dispatch(&cli, argc, argv);

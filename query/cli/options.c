@@ -158,13 +158,26 @@ void hf_cli_parse_init(struct argp_state *state, size_t num_children)
 		state->child_inputs[i] = *(struct hf_cli **)state->input;
 }
 
-struct hf_error *hf_cli_parse(const struct argp *argp, int argc, char **argv,
-			      void *input)
+static struct hf_error *parse_args(const struct argp *argp, int argc,
+				   char **argv, unsigned int flags,
+				   void *input)
 {
 	struct hf_cli_argp full;
 	error_t rc;
 
 	hf_cli_argp_init(&full, argp);
-	rc = argp_parse(&full.argp, argc, argv, 0, NULL, input);
+	rc = argp_parse(&full.argp, argc, argv, flags, NULL, input);
 	return rc ? hf_error_os(rc, "cannot read the command line") : NULL;
+}
+
+struct hf_error *hf_cli_parse(const struct argp *argp, int argc, char **argv,
+			      void *input)
+{
+	return parse_args(argp, argc, argv, 0, input);
+}
+
+struct hf_error *hf_cli_parse_in_order(const struct argp *argp, int argc,
+				       char **argv, void *input)
+{
+	return parse_args(argp, argc, argv, ARGP_IN_ORDER, input);
 }

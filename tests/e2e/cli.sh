@@ -74,9 +74,12 @@ for verb in $verbs; do
 	*) page=$man/heapfork-$verb.1 ;;
 	esac
 	[ -e "$page" ] || { command="man $verb"; fail "no $page"; continue; }
+	pages=("$page" "$man/heapfork.1")
+	# How a capture is made is told once.
+	[ "$verb" != run ] || pages+=("$man/heapfork-snapshot.1")
 	run 0 help "$verb"
 	while read -r option; do
-		cat "$page" "$man/heapfork.1" | grep -qE "Fl .*${option#-}" ||
+		cat "${pages[@]}" | grep -qE "Fl .*${option#-}" ||
 			fail "$command: $option is not in $page"
 	done < <(sed -nE 's/^ +(-., )?(--[a-z-]+).*/\2/p' out)
 done
