@@ -78,6 +78,7 @@ class Watch(threading.Thread):
         while not self.over:
             self.most = max(self.most,
                             sum(state(pid) == "t" for pid in self.pids))
+            time.sleep(0.001)
 
 
 def every_member(heapfork, family, mode):
