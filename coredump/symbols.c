@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "coredump/debug_file.h"
 #include "coredump/elf_symbols.h"
 #include "coredump/image_internal.h"
 #include "coredump/symbols_internal.h"
@@ -196,48 +197,6 @@ struct hf_error *hf_symbols_from_files(const struct hf_module *module, int fd,
 	return NULL;
 }
 
-static bool has_build_id(int fd, const struct hf_module *module)
-{
-	HF_AUTO(elf) Elf *elf = hf_elf_open(fd);
-	const void *id;
-	ssize_t len = elf ? dwelf_elf_gnu_build_id(elf, &id) : -1;
-
-	return len > 0 && (size_t)len == module->build_id_bytes &&
-	       !memcmp(id, module->build_id, len);
-}
-
-/* Separate debug file, the target's or else our own. @return -1: none. */
-static int open_debug_file(const struct hf_image *image,
-			   const struct hf_module *module)
-{
-	static const char prefix[] = "/usr/lib/debug/.build-id/";
-	char path[sizeof(prefix) + 2 * sizeof(module->build_id) +
-		  sizeof("/.debug")];
-	HF_AUTO_FD int fd = -1;
-	struct stat st;
-	size_t len = sizeof(prefix) - 1;
-
-	if (module->build_id_bytes < 2)
-		return -1;
-	memcpy(path, prefix, len);
-	for (size_t i = 0; i < module->build_id_bytes; i++) {
-		len += snprintf(path + len, sizeof(path) - len, "%s%02x",
-				i == 1 ? "/" : "", module->build_id[i]);
-	}
-	snprintf(path + len, sizeof(path) - len, ".debug");
-	if (image->ops->open_file)
-		fd = image->ops->open_file(image->arg, path, NULL);
-	if (fd >= 0 && has_build_id(fd, module))
-		return HF_TAKE_FD(fd);
-	if (fd >= 0)
-		close(fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	    has_build_id(fd, module))
-		return HF_TAKE_FD(fd);
-	return -1;
-}
-
 struct hf_error *hf_symbols_open(const struct hf_image *image,
 				 const struct hf_module *module,
 				 struct hf_symbols **ret)
@@ -251,7 +210,7 @@ struct hf_error *hf_symbols_open(const struct hf_image *image,
 	 * debug file. */
 	hf_error_ignore(err);
 	return hf_symbols_from_files(module, fd,
-				     open_debug_file(image, module), ret);
+				     hf_debug_file_open(image, module), ret);
 }
 
 static void close_file(struct symbol_file *file)
