@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 	struct hf_thread thread = { .stop_how = HF_STOP_SYSCALL };
 	struct totals totals = { 0 };
 	struct hf_heap_sink sink = { put_area, put_totals, put_blocks, &totals,
-				     NULL, NULL, NULL };
+				     NULL, NULL, NULL, NULL };
 	struct hf_reader_info info;
 	const struct hf_anomaly *all;
 	struct hf_error *err;

@@ -104,3 +104,17 @@ size_t hf_process_memory_read(const struct hf_process_memory *memory,
 	}
 	return cursor.buf - (char *)buf;
 }
+
+size_t hf_process_memory_gather(const struct hf_process_memory *memory,
+				const struct hf_range *ranges,
+				size_t num_ranges, void *buf)
+{
+	const struct cursor cursor = { ranges, ranges + num_ranges, 0, buf };
+	ssize_t got = readv_some(memory, &cursor);
+
+	if (got >= 0)
+		return got;
+	/* The first byte is unreadable; or the call is not allowed here. */
+	return errno == EFAULT ? 0 :
+		hf_process_memory_read(memory, ranges, num_ranges, buf);
+}

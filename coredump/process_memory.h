@@ -17,4 +17,11 @@ size_t hf_process_memory_read(const struct hf_process_memory *memory,
 			      const struct hf_range *ranges,
 			      size_t num_ranges, void *buf);
 
+/** The same by process_vm_readv wherever that is allowed: many small ranges in
+ * one call, for a process whose time is dear. Not for a forked child: see the
+ * .c file. At most 1024 ranges. */
+size_t hf_process_memory_gather(const struct hf_process_memory *memory,
+				const struct hf_range *ranges,
+				size_t num_ranges, void *buf);
+
 #endif

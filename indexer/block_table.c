@@ -24,6 +24,7 @@ struct kept_block {
 	uint64_t size_bytes;
 	uint32_t area_id;
 	uint8_t is_internal;
+	uint8_t is_suspect;
 };
 
 struct hf_block_builder {
@@ -99,6 +100,7 @@ static struct hf_error *keep_block(struct hf_block_builder *builder,
 		.size_bytes = block->size_bytes,
 		.area_id = block->area_id,
 		.is_internal = block->state == HF_BLOCK_INTERNAL,
+		.is_suspect = block->suspect,
 	};
 	struct run *run = NULL;
 	struct hf_error *err;
@@ -215,7 +217,9 @@ static struct hf_error *allocate_table(size_t num, struct hf_block_table *ret)
 	ret->size_bytes = calloc(num + 1, sizeof(*ret->size_bytes));
 	ret->area_id = calloc(num + 1, sizeof(*ret->area_id));
 	ret->is_internal = calloc(num / 64 + 1, sizeof(*ret->is_internal));
-	if (ret->addr && ret->size_bytes && ret->area_id && ret->is_internal)
+	ret->is_suspect = calloc(num / 64 + 1, sizeof(*ret->is_suspect));
+	if (ret->addr && ret->size_bytes && ret->area_id &&
+	    ret->is_internal && ret->is_suspect)
 		return NULL;
 	hf_block_table_deinit(ret);
 	return &hf_enomem;
@@ -260,6 +264,10 @@ struct hf_error *hf_block_builder_freeze(struct hf_block_builder *builder,
 			if (b->is_internal)
 				table.is_internal[table.num / 64] |=
 					UINT64_C(1) << (table.num % 64);
+			if (b->is_suspect)
+				table.is_suspect[table.num / 64] |=
+					UINT64_C(1) << (table.num % 64);
+			table.num_suspect += b->is_suspect;
 			table.num++;
 			/* Two empty blocks at one address overlap, too. */
 			end = b_end > b->addr ? b_end : b->addr + 1;
@@ -287,6 +295,7 @@ void hf_block_table_deinit(struct hf_block_table *table)
 	free(table->size_bytes);
 	free(table->area_id);
 	free(table->is_internal);
+	free(table->is_suspect);
 	free(table->areas);
 	free(table->own);
 	memset(table, 0, sizeof(*table));

@@ -20,6 +20,8 @@ struct hf_block_table {
 	uint64_t *size_bytes;   /* num entries, usable sizes */
 	uint32_t *area_id;      /* num entries, index in areas */
 	uint64_t *is_internal;  /* bitmap: the allocator's own */
+	uint64_t *is_suspect;   /* bitmap: see hf_block.suspect */
+	uint32_t num_suspect;
 	struct hf_block_area *areas;
 	uint32_t num_areas;
 	struct hf_range *own;   /* the allocators' own memory outside areas */
@@ -27,6 +29,12 @@ struct hf_block_table {
 	uint64_t num_cached, cached_bytes; /* freed, in caches */
 	uint64_t num_free, free_bytes;     /* free blocks */
 };
+
+static inline bool hf_block_is_suspect(const struct hf_block_table *blocks,
+				       uint32_t block)
+{
+	return blocks->is_suspect[block / 64] >> (block % 64) & 1;
+}
 
 struct hf_block_builder;
 

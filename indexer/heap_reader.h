@@ -4,6 +4,7 @@
 #define HF_INDEXER_HEAP_READER_H
 
 #include "coredump/image.h"
+#include "indexer/allocator_place.h"
 #include "indexer/anomaly.h"
 #include "util/progress.h"
 
@@ -12,7 +13,10 @@
  *  2. an entry in indexer/heap_registry.c (order = order of asking);
  *  3. a victim in tests/victims that logs every live block, and a test that
  *     compares block for block;
- *  4. a libFuzzer target that walks random bytes with it: a damaged heap is
+ *  4. if a thread can be stopped in the middle of it: the `places` operation,
+ *     so that a capture can wait for a better moment, and blocks that are
+ *     suspect where it could not;
+ *  5. a libFuzzer target that walks random bytes with it: a damaged heap is
  *     normal input. Count what is wrong in the anomalies, skip it, go on;
  *     no loop without a bound taken from the memory that is really there.
  */
@@ -30,6 +34,8 @@ struct hf_block {
 	uint64_t size_bytes; /* usable size */
 	uint32_t area_id;    /* from hf_heap_sink_ops.area */
 	uint8_t state;       /* enum hf_block_state */
+	bool suspect;        /* its state may be wrong: a thread was stopped
+			      * while it changed what tells it */
 };
 
 enum hf_area_kind {
@@ -43,6 +49,9 @@ enum hf_area_kind {
 struct hf_area {
 	enum hf_area_kind kind;
 	uint32_t arena;         /* which arena of the reader, 0 = main */
+	bool suspect;           /* free lists of its arena were being changed:
+				 * its lock was held, or a thread inside the
+				 * allocator was at work in it */
 	uint64_t start, end;    /* [start, end) */
 	uint64_t used_bytes;    /* usable bytes of live and internal blocks */
 	uint64_t free_bytes;    /* free blocks and top */
@@ -83,6 +92,12 @@ struct hf_heap_sink {
 	 * lost, so it is no root. May be NULL.
 	 */
 	struct hf_error *(*own)(void *arg, struct hf_range range);
+	/**
+	 * For each thread of the image, whether it was stopped inside of this
+	 * allocator, as hf_allocator_watch found out with the reader's places.
+	 * May be NULL: not known.
+	 */
+	const bool *is_inside;
 };
 
 struct hf_heap_reader_ops {
@@ -100,6 +115,16 @@ struct hf_heap_reader_ops {
 	 */
 	struct hf_error *(*walk)(void *reader, const struct hf_heap_sink *sink);
 	void (*close)(void *reader);
+	/**
+	 * Append where its code and locks are: one place, or several when the
+	 * allocator is in the process more than once; none when it is not
+	 * found. The image may be one of a process that runs on
+	 * (coredump/live_image.h): rely only on what does not change, and be
+	 * quick. May be NULL: a stop is then as good as any other.
+	 */
+	struct hf_error *(*places)(const struct hf_image *image,
+				   const struct hf_progress *progress,
+				   hf_allocator_places *ret);
 };
 
 #endif

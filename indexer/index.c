@@ -3,8 +3,10 @@
 #include "indexer/index.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "indexer/allocator_watch.h"
 #include "indexer/block_type.h"
 #include "indexer/heap_registry.h"
 #include "indexer/index_model.h"
@@ -30,7 +32,7 @@ static void model_deinit(struct hf_index_model *model)
 	hf_holders_deinit(&model->holders);
 	hf_edges_deinit(&model->edges);
 	hf_type_table_destroy(model->types);
-	free(model->in_allocator);
+	free(model->is_inside);
 	free(model->node_type);
 	free(model->block_rule);
 	free(model->bfs_parent);
@@ -42,12 +44,44 @@ static void model_deinit(struct hf_index_model *model)
 
 HF_DEFINE_AUTO(struct hf_index_model *, model, model_deinit)
 
+/* Which threads were stopped inside a reader's allocator.
+ * @param inside_ret caller frees. */
+static struct hf_error *judge_threads(struct hf_index_model *model,
+				      const struct hf_heap_reader_ops *ops,
+				      bool **inside_ret)
+{
+	HF_AUTO_FREE bool *inside = NULL;
+	struct hf_allocator_findings found;
+	struct hf_error *err;
+	bool is_known;
+	size_t num;
+
+	hf_image_threads(model->image, &num);
+	inside = calloc(num + 1, sizeof(*inside));
+	if (!inside)
+		return &hf_enomem;
+	err = hf_allocator_look_at_image(model->image, ops,
+					 model->progress, &is_known, inside,
+					 &found);
+	if (err || !is_known)
+		return err;
+	model->knows_places = true;
+	model->num_locked += found.num_locked;
+	for (size_t i = 0; i < num; i++) {
+		model->num_inside += inside[i] && !model->is_inside[i];
+		model->is_inside[i] |= inside[i];
+	}
+	*inside_ret = HF_TAKE(inside);
+	return NULL;
+}
+
 /* One reader: not found is routine; one that knows the heap but not its
  * version is an anomaly, and the memory counts as unknown. */
 static struct hf_error *run_reader(struct hf_index_model *model,
 				   const struct hf_heap_reader_ops *ops,
 				   struct hf_block_builder *builder)
 {
+	HF_AUTO_FREE bool *inside = NULL;
 	struct hf_heap_sink sink;
 	struct hf_error *err;
 	void *reader;
@@ -73,7 +107,10 @@ static struct hf_error *run_reader(struct hf_index_model *model,
 	sink = hf_block_builder_sink(builder, model->num_readers,
 				     model->anomalies, model->progress);
 	model->num_readers++;
-	err = ops->walk(reader, &sink);
+	err = judge_threads(model, ops, &inside);
+	sink.is_inside = inside;
+	if (!err)
+		err = ops->walk(reader, &sink);
 	ops->close(reader);
 	return err ? hf_error_prefix(err, "%s", ops->name) : NULL;
 }
@@ -84,7 +121,12 @@ static struct hf_error *walk_heaps(struct hf_index_model *model)
 	const struct hf_heap_reader_ops *const *ops = hf_heap_readers();
 	uint64_t start_ns = hf_now_ns();
 	struct hf_error *err = hf_block_builder_create(&builder);
+	size_t num_threads;
 
+	hf_image_threads(model->image, &num_threads);
+	model->is_inside = calloc(num_threads + 1, sizeof(*model->is_inside));
+	if (!model->is_inside)
+		return err ? err : &hf_enomem;
 	for (; !err && *ops && model->num_readers < HF_MAX_READERS; ops++)
 		err = run_reader(model, *ops, builder);
 	if (!err)
@@ -200,30 +242,17 @@ static struct hf_error *find_types(struct hf_index_model *model)
 
 /* Whether the instant is one at which the heap can be believed to the last
  * block: see `consistency` in sql/schema.sql. */
-static struct hf_error *judge_threads(struct hf_index_model *model,
-				      const char **consistency_ret)
+static const char *judge_instant(struct hf_index_model *model)
 {
 	size_t num;
 	const struct hf_thread *threads = hf_image_threads(model->image, &num);
-	struct hf_error *err;
 
-	model->in_allocator = calloc(num + 1, sizeof(*model->in_allocator));
-	if (!model->in_allocator)
-		return &hf_enomem;
-	err = hf_in_allocator(model->image, model->in_allocator);
-	if (err)
-		return err;
-	*consistency_ret = "exact";
-	for (size_t i = 0; i < num; i++) {
-		if (model->in_allocator[i] == HF_IN_ALLOCATOR)
-			*consistency_ret = "in_allocator";
-		if (threads[i].stop_how == HF_STOP_PARTIAL) {
-			*consistency_ret = "partial_threads";
-			model->partial_threads = true;
-			break;
-		}
-	}
-	return NULL;
+	for (size_t i = 0; i < num; i++)
+		model->partial_threads |=
+			threads[i].stop_how == HF_STOP_PARTIAL;
+	return model->partial_threads			    ? "partial_threads" :
+	       model->num_inside || model->num_locked ? "in_allocator" :
+							      "exact";
 }
 
 unsigned hf_index_partial(const struct hf_index_model *model)
@@ -281,6 +310,26 @@ static uint64_t count_late(const struct hf_image *image)
 	return bytes;
 }
 
+static void list_suspect_arenas(const struct hf_index_model *model, char *ret,
+				size_t size)
+{
+	size_t len = 0;
+
+	ret[0] = '\0';
+	for (uint32_t i = 0; i < model->blocks.num_areas; i++) {
+		const struct hf_area *area = &model->blocks.areas[i].area;
+
+		if (!area->suspect || area->kind != HF_AREA_ARENA)
+			continue;
+		if (size - len < sizeof(", 4294967295, ...")) {
+			snprintf(ret + len, size - len, ", ...");
+			return;
+		}
+		len += (size_t)snprintf(ret + len, size - len, "%s%" PRIu32,
+					len ? ", " : "", area->arena);
+	}
+}
+
 static void fill_summary(struct hf_index_model *model,
 			 struct hf_index_summary *ret)
 {
@@ -296,11 +345,14 @@ static void fill_summary(struct hf_index_model *model,
 		.private_anon_bytes = model->holders.private_anon_bytes,
 		.late_bytes = count_late(model->image),
 		.num_anomalies = hf_anomalies_total(model->anomalies),
+		.num_suspect = model->blocks.num_suspect,
 		.partial = partial,
 		.missing_bytes = model->edges.missing_bytes,
 		.unsupported = HF_TAKE(model->unsupported),
 		.lost = HF_TAKE(model->lost),
 	};
+	list_suspect_arenas(model, ret->suspect_arenas,
+			    sizeof(ret->suspect_arenas));
 }
 
 struct hf_error *hf_index(struct hf_image *image, const char *path,
@@ -315,7 +367,6 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 	};
 	HF_AUTO(model) struct hf_index_model *model = &storage;
 	struct hf_snapshot_row snapshot;
-	const char *consistency;
 	struct hf_error *err = hf_anomalies_create(&model->anomalies);
 
 	if (options->before.name)
@@ -330,8 +381,6 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 		err = find_edges(model);
 	if (!err)
 		err = find_types(model);
-	if (!err)
-		err = judge_threads(model, &consistency);
 	if (!err && options->image_done)
 		err = options->image_done(options->arg);
 	if (!err)
@@ -340,7 +389,7 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 		return err;
 	snapshot = *options->snapshot;
 	snapshot.partial |= hf_index_partial(model) != 0;
-	snapshot.consistency = consistency;
+	snapshot.consistency = judge_instant(model);
 	snapshot.objects = model->blocks.num;
 	snapshot.refs = model->edges.graph.num_edges;
 	snapshot.live_bytes = model->live_bytes;

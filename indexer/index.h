@@ -55,6 +55,10 @@ struct hf_index_summary {
 	uint64_t late_bytes;         /* private memory left out of the fork,
 				      * read late from the process */
 	uint64_t num_anomalies;
+	uint64_t num_suspect;        /* objects that a thread in the allocator
+				      * was at work on */
+	char suspect_arenas[64];     /* whose lists were being changed: "0, 3",
+				      * cut with "..." if there are many */
 	unsigned partial;            /* of enum hf_partial; 0: complete */
 	uint64_t missing_bytes;      /* with HF_PARTIAL_MEMORY */
 	struct hf_error *lost;       /* with HF_PARTIAL_MEMORY, or NULL: memory

@@ -3,7 +3,6 @@
 #ifndef HF_INDEXER_INDEX_MODEL_H
 #define HF_INDEXER_INDEX_MODEL_H
 
-#include "indexer/allocator_pc.h"
 #include "indexer/heap_reader.h"
 #include "indexer/index.h"
 #include "indexer/scan.h"
@@ -21,7 +20,10 @@ struct hf_index_model {
 	struct hf_block_table blocks;
 	struct hf_holders holders;
 	struct hf_edges edges;
-	enum hf_in_allocator *in_allocator; /* of each thread of the image */
+	bool *is_inside;      /* each thread of the image: in an allocator */
+	bool knows_places;    /* of an allocator: else is_inside says nothing */
+	uint32_t num_inside;  /* threads */
+	uint32_t num_locked;  /* arenas */
 	struct hf_type_table *types;
 	uint32_t num_nodes;
 	uint32_t *node_type;      /* index in types */

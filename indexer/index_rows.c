@@ -187,12 +187,9 @@ static struct hf_error *write_threads(const struct hf_index_model *model,
 			.stop_how = stop_how[thread->stop_how],
 			.pc = thread->regs.rip,
 			.sp = thread->regs.rsp,
-			.in_allocator =
-				model->in_allocator[i] ==
-						HF_IN_ALLOCATOR_UNKNOWN
-					? NONE
-					: model->in_allocator[i] ==
-						  HF_IN_ALLOCATOR,
+			.in_allocator = model->knows_places
+						? model->is_inside[i]
+						: NONE,
 		};
 		struct hf_error *err = hf_db_put_thread(db, &row);
 
@@ -246,6 +243,8 @@ static struct hf_error *write_areas(const struct hf_index_model *model,
 			.free_bytes = entry->area.free_bytes,
 			.cached_bytes = entry->area.cached_bytes,
 			.trim_bytes = entry->area.trim_bytes,
+			.arena = entry->area.arena,
+			.suspect = entry->area.suspect,
 		};
 		struct hf_error *err = hf_db_put_area(db, &row);
 

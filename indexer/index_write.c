@@ -86,7 +86,10 @@ static struct hf_db_object block_row(const struct hf_index_model *model,
 		.extent_bytes = NONE,
 		.reader_id = (uint64_t)model->blocks.areas[area].reader_id + 1,
 		.area_id = (uint64_t)area + 1,
-		.flags = unreachable ? 0 : HF_OBJECT_REACHABLE,
+		.flags = (unreachable ? 0 : HF_OBJECT_REACHABLE) |
+			 (hf_block_is_suspect(&model->blocks, block)
+				  ? HF_OBJECT_SUSPECT
+				  : 0),
 		.idom = idom != HF_NODE_ROOT ? (uint64_t)idom + 1
 			: unreachable	     ? unreachable_id(model)
 					     : several_id(model),

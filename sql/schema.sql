@@ -69,7 +69,7 @@ CREATE TABLE snapshot(
     CHECK (source IN ('live', 'core', 'agent', 'stop')),
   safe_point TEXT             -- were all threads outside of the allocator when they were stopped; one of: found (yes), missed (no, after safe_point_tries stops), unknown (nothing is known of the allocator), none (nobody looked); NULL: unknown
     CHECK (safe_point IN ('found', 'missed', 'unknown', 'none')),
-  consistency TEXT            -- one of: exact, in_allocator (a thread was inside malloc), partial_threads (one could not be stopped); NULL: unknown
+  consistency TEXT            -- one of: exact, in_allocator (a thread was inside malloc, or an arena was locked), partial_threads (one could not be stopped); NULL: unknown
     CHECK (consistency IN ('exact', 'in_allocator', 'partial_threads')),
   partial INTEGER             -- 1: something could not be read or saved; 0: complete; NULL: unknown
     CHECK (partial IN (0, 1)),
@@ -135,7 +135,7 @@ CREATE TABLE thread(
     CHECK (stop_how IN ('syscall', 'user', 'signal', 'partial')),
   pc INTEGER,                 -- program counter; NULL: unknown
   sp INTEGER,                 -- stack pointer; NULL: unknown
-  in_allocator INTEGER        -- 1: its program counter was inside the allocator; 0: not; NULL: unknown
+  in_allocator INTEGER        -- 1: it was inside the allocator, or waited in the kernel for its sake (a lock, mmap); 0: not; NULL: unknown
     CHECK (in_allocator IN (0, 1))
 ) STRICT;
 
@@ -175,7 +175,10 @@ CREATE TABLE heap_area(
   used_bytes INTEGER,         -- usable bytes of live blocks; NULL: unknown
   free_bytes INTEGER,         -- free blocks, and the unused rest at the end; NULL: unknown
   cached_bytes INTEGER,       -- freed blocks kept in per-thread or fast lists; NULL: unknown
-  trim_bytes INTEGER          -- of free_bytes: the unused rest at the end, could be given back; NULL: unknown
+  trim_bytes INTEGER,         -- of free_bytes: the unused rest at the end, could be given back; NULL: unknown
+  arena INTEGER,              -- which arena of the reader it belongs to, 0 is the main one; NULL: unknown
+  suspect INTEGER             -- 1: its arena was locked, or a thread inside the allocator was at work in it, so its free lists may be half changed; 0: not; NULL: unknown
+    CHECK (suspect IN (0, 1))
 ) STRICT;
 
 -- Types of objects.
@@ -202,7 +205,7 @@ CREATE TABLE object(
   reader_id INTEGER,          -- reader that found it; NULL: root holder or pseudo object
   area_id INTEGER,            -- heap_area it lies in; NULL: none
   container_id INTEGER,       -- object it lies inside of; NULL: it stands alone
-  flags INTEGER NOT NULL,     -- bits: 1 reachable, 2 static, 4 pseudo, 8 sub_object, 16 suspect (may not be what it seems), 32 root_holder
+  flags INTEGER NOT NULL,     -- bits: 1 reachable, 2 static, 4 pseudo, 8 sub_object, 16 suspect (a thread in the allocator was at work on it: it may be free, or have another size), 32 root_holder
   idom INTEGER NOT NULL,      -- object that dominates it immediately: every path from the roots to it goes through that; 0: the virtual root (root holders and pseudo objects only)
   retained_bytes INTEGER NOT NULL, -- bytes that would become free with it: its own and all it dominates
   root_distance INTEGER,      -- references on a shortest path from a root holder; 0: is one; NULL: unreachable or pseudo

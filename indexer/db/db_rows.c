@@ -29,7 +29,7 @@ static const struct {
 	[HF_DB_READER] = { "reader", "id,name,version,confidence,how" },
 	[HF_DB_AREA] = { "heap_area", "id,reader_id,kind,start,\"end\","
 				      "used_bytes,free_bytes,cached_bytes,"
-				      "trim_bytes" },
+				      "trim_bytes,arena,suspect" },
 	[HF_DB_TYPE] = { "type", "id,name,full_name,kind,size_bytes,module_id,"
 				 "package" },
 	[HF_DB_OBJECT_TYPE] = { "object_type", "object_id,rule,confidence,"
@@ -289,6 +289,8 @@ struct hf_error *hf_db_put_area(struct hf_db_writer *writer,
 	add_u64(&row, in->free_bytes);
 	add_u64(&row, in->cached_bytes);
 	add_u64(&row, in->trim_bytes);
+	add_u64(&row, in->arena);
+	add_u64(&row, in->suspect);
 	return put(writer, &row);
 }
 

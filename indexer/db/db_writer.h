@@ -59,6 +59,7 @@ struct hf_db_area {
 	const char *kind; /* arena | heap | mmap | block */
 	uint64_t start, end;
 	uint64_t used_bytes, free_bytes, cached_bytes, trim_bytes;
+	uint64_t arena, suspect;
 };
 
 struct hf_db_type {

@@ -126,6 +126,7 @@ static bool read_arena(struct hf_glibc_heap *heap, uint64_t addr,
 	memcpy(&lock, bytes, sizeof(lock));
 	memcpy(&flags, bytes + layout->flags, sizeof(flags));
 	ret->addr = addr;
+	ret->locked = lock != 0;
 	ret->noncontiguous = flags & NONCONTIGUOUS_BIT;
 	ret->top = words[layout->top / 8];
 	ret->system_mem = words[layout->system_mem / 8];

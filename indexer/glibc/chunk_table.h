@@ -23,6 +23,7 @@ enum hf_chunk_state {
 	HF_CHUNK_TOP,
 	HF_CHUNK_FENCE,    /* fencepost: no memory for anyone */
 	HF_CHUNK_GAP,      /* not chunks: damaged, or not malloc's */
+	HF_CHUNK_SUSPECT,  /* live, but a thread was stopped at work on it */
 };
 
 /** A free chunk's links into its bin, as found in the target. */

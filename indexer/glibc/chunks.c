@@ -406,6 +406,8 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 				      struct hf_malloc_region *region,
 				      struct hf_chunk_table *table)
 {
+	const struct hf_malloc_arena *arena =
+		&walk->heap->arenas.data[region->arena];
 	uint64_t addr = hf_chunk_align(region->first), reported = addr;
 	struct hf_error *err = NULL;
 
@@ -419,8 +421,7 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 	walk->buf_addr = walk->buf_len = 0;
 	walk->ask = READ_MIN;
 	walk->has_last = false;
-	walk->keeps_links = may_have_long_lists(
-		walk->heap, &walk->heap->arenas.data[region->arena]);
+	walk->keeps_links = may_have_long_lists(walk->heap, arena);
 	walk->resync_budget = RESYNC_BUDGET;
 	region->first_entry = table->entries.num;
 	region->foreign_bytes = 0;
@@ -479,6 +480,11 @@ struct hf_error *hf_chunk_walk_region(struct hf_chunk_walk *walk,
 					  header[1], &addr);
 			continue;
 		}
+		/* A thread was stopped while it cut a chunk from top, or put one
+		 * to it: one of the two was not written yet. */
+		if (arena->suspect && addr < region->top &&
+		    size > region->top - addr)
+			size = region->top - addr;
 		if (size == HF_CHUNK_HEADER) {
 			struct hf_chain chain = { region->end, region->top,
 						  region->is_heap };

@@ -19,6 +19,9 @@ struct hf_malloc_arena {
 	uint64_t top_bytes;    /* its size */
 	uint64_t system_mem;   /* bytes it says it took from the system */
 	bool noncontiguous;    /* some segments are from mmap */
+	bool locked;           /* a thread had its lock */
+	bool suspect;          /* a thread was at work in it: its lists may be
+				* half changed */
 	uint64_t fastbins[HF_MALLOC_MAX_FASTBINS]; /* chunks */
 	struct {
 		uint64_t fd, bk; /* chunks, or the header of the bin */
@@ -44,6 +47,7 @@ struct hf_mmapped_chunk {
 	uint64_t start, end;  /* of the mapping */
 	uint64_t chunk;       /* its header */
 	uint64_t size_bytes;  /* of the chunk, as in its header */
+	bool suspect;         /* a thread in malloc was at work on it */
 };
 
 /** The values of mp_ that matter; zero when it was not found. */
@@ -65,6 +69,10 @@ struct hf_glibc_heap {
 	struct hf_malloc_layout layout;
 	uint64_t main_arena;             /* address */
 	struct hf_malloc_parameters parameters;
+	const bool *is_inside;           /* each thread of the image; borrowed;
+					  * NULL: not known */
+	HF_ARRAY(uint64_t) held;         /* words of the threads inside; see
+					  * suspects.h */
 	HF_ARRAY(struct hf_malloc_arena) arenas;
 	HF_ARRAY(struct hf_malloc_region) regions;  /* sorted by start */
 	HF_ARRAY(struct hf_mmapped_chunk) mmapped;  /* sorted by start */

@@ -11,8 +11,10 @@
 #include "indexer/glibc/chunks.h"
 #include "indexer/glibc/free_lists.h"
 #include "indexer/glibc/glibc_heap.h"
+#include "indexer/glibc/malloc_code.h"
 #include "indexer/glibc/mappings.h"
 #include "indexer/glibc/report.h"
+#include "indexer/glibc/suspects.h"
 
 /* The walk has three passes: sizes of all chunks into a table (4 bytes each),
  * in one sequential read of the heap; then the free lists, which mark entries
@@ -332,6 +334,7 @@ static void check_main_arena(const struct hf_glibc_heap *heap)
 
 static void heap_deinit(struct hf_glibc_heap *heap)
 {
+	hf_array_deinit(&heap->held);
 	hf_array_deinit(&heap->arenas);
 	hf_array_deinit(&heap->regions);
 	hf_array_deinit(&heap->mmapped);
@@ -361,6 +364,7 @@ static struct hf_error *walk_libc(struct hf_glibc *glibc,
 		.anomalies = report->sink->anomalies, .layout = libc->layout,
 		.main_arena = libc->anchors.main_arena,
 		.parameters.addr = libc->anchors.mp, .work = &glibc->work,
+		.is_inside = report->sink->is_inside,
 	};
 	__attribute__((cleanup(hf_chunk_table_deinit)))
 	struct hf_chunk_table table = { 0 };
@@ -372,6 +376,8 @@ static struct hf_error *walk_libc(struct hf_glibc *glibc,
 		return err;
 	hf_parameters_read(&heap);
 	err = hf_arenas_read(&heap);
+	if (!err)
+		err = hf_suspects_find(&heap);
 	if (!err)
 		err = hf_regions_find(&heap);
 	if (err)
@@ -386,6 +392,8 @@ static struct hf_error *walk_libc(struct hf_glibc *glibc,
 	err = hf_caches_mark(&heap, &table);
 	if (!err)
 		err = hf_bins_check(&heap, &table);
+	if (!err)
+		err = hf_suspects_mark(&heap, &table);
 	if (!err)
 		err = hf_report_heap(report, &heap, &table, *first_arena);
 	*first_arena += heap.arenas.num;
@@ -441,10 +449,61 @@ static struct hf_error *glibc_walk(void *reader,
 	return err;
 }
 
+static struct hf_error *append_places(struct hf_glibc *glibc,
+				      hf_allocator_places *ret)
+{
+	for (size_t i = 0; i < glibc->num_libcs; i++) {
+		const struct libc *libc = &glibc->libcs[i];
+		struct hf_allocator_place place = {
+			.allocator = HF_GLIBC_READER,
+			.first_arena = libc->anchors.main_arena,
+			.next_offset = libc->layout.next,
+			.lock_offset = 0,
+		};
+		struct hf_error *err = hf_malloc_code_find(
+			glibc->image, libc->module, &libc->layout,
+			&libc->anchors, &glibc->work, &place);
+
+		if (!err)
+			err = hf_array_append(ret, place);
+		if (err) {
+			free(place.returns);
+			return err;
+		}
+	}
+	return NULL;
+}
+
+/* To parse a debug file takes a hundred times as long as to look at malloc's
+ * variables, and is rarely needed. */
+static struct hf_error *glibc_places(const struct hf_image *image,
+				     const struct hf_progress *progress,
+				     hf_allocator_places *ret)
+{
+	const struct hf_glibc_options quick = {
+		.no_symbols = true, .no_dwarf = true, .progress = progress,
+	};
+	HF_AUTO_FREE void *reader = NULL;
+	struct hf_error *err = hf_glibc_open(image, NULL, &quick, &reader);
+
+	if (err && (err->code == HF_ERROR_NOT_FOUND ||
+		    err->code == HF_ERROR_UNSUPPORTED)) {
+		hf_error_ignore(err);
+		err = glibc_open(image, NULL, progress, &reader);
+	}
+	if (err && (err->code == HF_ERROR_NOT_FOUND ||
+		    err->code == HF_ERROR_UNSUPPORTED)) {
+		hf_error_ignore(err);
+		return NULL;
+	}
+	return err ? err : append_places(reader, ret);
+}
+
 const struct hf_heap_reader_ops hf_glibc_reader = {
 	.name = HF_GLIBC_READER,
 	.open = glibc_open,
 	.info = glibc_info,
 	.walk = glibc_walk,
 	.close = glibc_close,
+	.places = glibc_places,
 };

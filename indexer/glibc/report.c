@@ -15,7 +15,8 @@ static struct hf_error *flush(struct hf_report *report)
 
 static struct hf_error *put(struct hf_report *report, struct hf_area *area,
 			    uint32_t area_id, uint64_t addr,
-			    uint64_t size_bytes, enum hf_block_state state)
+			    uint64_t size_bytes, enum hf_block_state state,
+			    bool suspect)
 {
 	switch (state) {
 	case HF_BLOCK_LIVE:
@@ -31,7 +32,7 @@ static struct hf_error *put(struct hf_report *report, struct hf_area *area,
 	}
 	report->batch[report->num++] = (struct hf_block){
 		.addr = addr, .size_bytes = size_bytes, .area_id = area_id,
-		.state = state,
+		.state = state, .suspect = suspect,
 	};
 	if (report->num < sizeof(report->batch) / sizeof(report->batch[0]))
 		return NULL;
@@ -41,13 +42,14 @@ static struct hf_error *put(struct hf_report *report, struct hf_area *area,
 static struct hf_error *report_region(struct hf_report *report,
 				      const struct hf_malloc_region *region,
 				      const struct hf_chunk_table *table,
-				      uint32_t first_arena,
+				      uint32_t first_arena, bool suspect,
 				      bool is_first_of_arena)
 {
 	const struct hf_heap_sink *sink = report->sink;
 	struct hf_area area = {
 		.kind = is_first_of_arena ? HF_AREA_ARENA : HF_AREA_HEAP,
 		.arena = first_arena + region->arena,
+		.suspect = suspect,
 		.start = region->start, .end = region->end,
 	};
 	uint64_t addr = region->first;
@@ -75,26 +77,30 @@ static struct hf_error *report_region(struct hf_report *report,
 		switch (hf_chunk_table_state(table, entry)) {
 		case HF_CHUNK_LIVE:
 			err = put(report, &area, id, mem, usable,
-				  HF_BLOCK_LIVE);
+				  HF_BLOCK_LIVE, false);
+			break;
+		case HF_CHUNK_SUSPECT:
+			err = put(report, &area, id, mem, usable,
+				  HF_BLOCK_LIVE, true);
 			break;
 		case HF_CHUNK_INTERNAL:
 			err = put(report, &area, id, mem, usable,
-				  HF_BLOCK_INTERNAL);
+				  HF_BLOCK_INTERNAL, false);
 			break;
 		case HF_CHUNK_CACHED:
 			err = put(report, &area, id, mem, usable,
-				  HF_BLOCK_CACHED);
+				  HF_BLOCK_CACHED, false);
 			break;
 		case HF_CHUNK_FREE:
 			err = put(report, &area, id, mem, usable,
-				  HF_BLOCK_FREE);
+				  HF_BLOCK_FREE, false);
 			break;
 		case HF_CHUNK_TOP:
 			/* No next chunk whose prev_size it could use. */
 			usable = bytes - HF_CHUNK_HEADER;
 			area.trim_bytes = usable;
 			err = put(report, &area, id, mem, usable,
-				  HF_BLOCK_FREE);
+				  HF_BLOCK_FREE, false);
 			break;
 		case HF_CHUNK_FENCE:
 		case HF_CHUNK_GAP:
@@ -126,6 +132,7 @@ static struct hf_error *report_mmapped(struct hf_report *report,
 		struct hf_block block = {
 			.addr = chunk->chunk + HF_CHUNK_HEADER,
 			.size_bytes = area.used_bytes, .state = HF_BLOCK_LIVE,
+			.suspect = chunk->suspect,
 		};
 		struct hf_error *err = hf_work_turn(report->work);
 
@@ -159,6 +166,7 @@ struct hf_error *hf_report_heap(struct hf_report *report,
 
 		saw_main |= !region->is_heap;
 		err = report_region(report, region, table, first_arena,
+				    heap->arenas.data[region->arena].suspect,
 				    is_first);
 		if (err)
 			return err;

@@ -18,11 +18,16 @@ enum {
 	KEY_PREPARE_RATE,
 	KEY_SPOOL,
 	KEY_KEEP_MEMORY_FREE,
+	KEY_SAFE_POINT_TRIES,
+	KEY_EXACT,
 };
 
 /* One line each, also in the parser below. */
 static const struct argp_option capture_options[] = {
 	{ 0, 0, 0, 0, "Capture:", GROUP_CAPTURE },
+	{ "exact", KEY_EXACT, 0, 0,
+	  "No snapshot without a safe point: exit 8 instead",
+	  GROUP_CAPTURE },
 	{ "mode", KEY_MODE, "MODE", 0,
 	  "fork (default): stop for milliseconds, and read a fork; stop: no "
 	  "fork, the process stands still until its memory was read",
@@ -41,6 +46,10 @@ static const struct argp_option capture_options[] = {
 	{ "spool", KEY_SPOOL, "DIR", 0,
 	  "Where memory has no room for a copy of the process's, make it in a "
 	  "file without a name there; none: make no copy",
+	  GROUP_CAPTURE },
+	{ "safe-point-tries", KEY_SAFE_POINT_TRIES, "N", 0,
+	  "Stop it up to N times to find all threads outside of malloc; 0: "
+	  "do not look (default 5)",
 	  GROUP_CAPTURE },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
 	  "Give up when its threads have not stopped after this time, "
@@ -88,7 +97,19 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		err = hf_parse_range(arg, "--timeout", 1, 3600,
 				     &options->timeout_s);
 		break;
+	case KEY_SAFE_POINT_TRIES:
+		err = hf_parse_range(arg, "--safe-point-tries", 0, 1000,
+				     &options->safe_point_tries);
+		options->no_safe_point = !err && !options->safe_point_tries;
+		break;
+	case KEY_EXACT:
+		options->exact = true;
+		return 0;
 	case ARGP_KEY_END:
+		if (options->exact && options->no_safe_point)
+			argp_error(state, "--exact needs a safe point, and "
+				   "--safe-point-tries 0 does not look for "
+				   "one: choose one");
 		if (options->prepare && options->mode == HF_CAPTURE_STOP)
 			argp_error(state, "--prepare makes a fork shorter, and "
 				   "--mode stop does without: choose one");

@@ -28,6 +28,9 @@ struct hf_snapshot_options {
 	uint64_t keep_memory_free; /* bytes; 0: the capture's own */
 	bool spool_none;       /* read the child itself, to the end */
 	const char *spool_dir; /* for what memory has no room for, or NULL */
+	uint64_t safe_point_tries; /* 0: the capture's own */
+	bool no_safe_point; /* stop wherever the threads are */
+	bool exact;         /* only at a safe point */
 	uint64_t timeout_s; /* for each attempt; 0: the capture's own */
 };
 

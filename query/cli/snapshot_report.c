@@ -225,6 +225,15 @@ static void print_heap(const struct hf_cli *cli, const char *file,
 			    "forks (MADV_DONTFORK, MADV_WIPEONFORK)",
 			    late);
 	}
+	if (summary->num_suspect || summary->suspect_arenas[0])
+		hf_cli_note(cli,
+			    "suspect: %" PRIu64 " object%s that threads in "
+			    "malloc were at work on%s%s",
+			    summary->num_suspect,
+			    hf_cli_plural((int64_t)summary->num_suspect),
+			    summary->suspect_arenas[0] ?
+				    ", and the free lists of arenas " : "",
+			    summary->suspect_arenas);
 	if (summary->num_anomalies)
 		hf_cli_note(cli,
 			    "anomalies: %" PRIu64 " (heapfork info shows "

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "query/cli/snapshot_take.h"
 
+#include "indexer/safe_point.h"
 #include "query/cli/progress.h"
 #include "query/cli/snapshot_prepare.h"
 #include "query/cli/snapshot_record.h"
@@ -56,12 +57,17 @@ static struct hf_error *image_done(void *arg)
 }
 
 static struct hf_capture_options
-capture_options(const struct hf_snapshot_options *options, pid_t pid)
+capture_options(const struct hf_snapshot_options *options, pid_t pid,
+		const struct hf_safe_point_finder *finder)
 {
 	return (struct hf_capture_options){
 		.pid = pid,
 		.mode = options->mode,
 		.keep_free_bytes = options->keep_memory_free,
+		.safe_point = options->no_safe_point ?
+				      NULL : hf_safe_point_finder_ops(finder),
+		.safe_point_tries = (uint32_t)options->safe_point_tries,
+		.exact = options->exact,
 		.stop_timeout_ms = (uint32_t)options->timeout_s * 1000,
 		.cancelled = options->cli->cancelled,
 	};
@@ -147,8 +153,9 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 				  struct hf_snapshot_result *result_ret)
 {
 	struct hf_cli *cli = options->cli;
-	const struct hf_capture_options capture = capture_options(options,
-								  pid);
+	HF_AUTO(hf_safe_point_finder)
+	struct hf_safe_point_finder *finder = NULL;
+	struct hf_capture_options capture;
 	struct hf_cli_progress progress;
 	struct work work = {
 		.cli = cli,
@@ -165,6 +172,10 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	bool has_zombie;
 
 	*result_ret = (struct hf_snapshot_result){ 0 };
+	err = hf_safe_point_finder_create(&finder);
+	if (err)
+		return err;
+	capture = capture_options(options, pid, finder);
 	err = hf_output_begin(output_path, options->force, &output);
 	if (err)
 		return err;

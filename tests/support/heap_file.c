@@ -85,7 +85,7 @@ void hf_heap_file_fill(struct hf_heap_file *file)
 		"INSERT INTO reader VALUES(1, 'glibc-malloc', '2.36', 'high',"
 		" 'symbols');"
 		"INSERT INTO heap_area VALUES(1, 1, 'arena', 4096, 12288, 6432,"
-		" 1024, 96, 512);"
+		" 1024, 96, 512, 0, 0);"
 		"INSERT INTO type(id, name, full_name, kind, size_bytes) VALUES"
 		" (1, 'server', NULL, 'root_holder', NULL),"
 		" (2, 'stack of main', NULL, 'root_holder', NULL),"

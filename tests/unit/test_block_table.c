@@ -51,7 +51,7 @@ static uint32_t add_area(struct fixture *f, uint64_t start, uint64_t end)
 static void add_block(struct fixture *f, uint32_t area, uint64_t addr,
 		      uint64_t size, enum hf_block_state state)
 {
-	struct hf_block block = { addr, size, area, state };
+	struct hf_block block = { addr, size, area, state, false };
 
 	assert_hf_ok(f->sink.blocks(f->sink.arg, &block, 1));
 }

@@ -141,7 +141,7 @@ static void put_one_of_each(struct hf_db_writer *db)
 					    "symbols" }));
 	assert_hf_ok(hf_db_put_area(
 		db, &(struct hf_db_area){ 1, 1, "arena", 4096, 8192, 100, 200,
-					  300, 50 }));
+					  300, 50, 3, 1 }));
 	assert_hf_ok(hf_db_put_type(
 		db, &(struct hf_db_type){ 1, "map<int, \xe2\x82\xac>", NULL,
 					  "class", 48, 1, NULL }));
@@ -192,7 +192,7 @@ static void every_row_is_read_back_as_it_was_put(void **state)
 		  "140737488216080|NULL" },
 		{ "SELECT * FROM reader", "1|glibc-malloc|2.36|high|symbols" },
 		{ "SELECT * FROM heap_area",
-		  "1|1|arena|4096|8192|100|200|300|50" },
+		  "1|1|arena|4096|8192|100|200|300|50|3|1" },
 		{ "SELECT * FROM type",
 		  "1|map<int, \xe2\x82\xac>|NULL|class|48|1|NULL" },
 		{ "SELECT * FROM object ORDER BY id",
