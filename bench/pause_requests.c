@@ -32,7 +32,10 @@ enum window { BEFORE, PAUSE, CHILD, AFTER, NUM_WINDOWS };
 static const char *const window_names[] = { "before", "pause", "child",
 					    "after" };
 
-enum way { NOTHING, RAW_FORK, KEPT, DROPPED, READ, GCORE, COPY, NUM_WAYS };
+enum way {
+	NOTHING, RAW_FORK, KEPT, DROPPED, READ, SNAPSHOT, GCORE, COPY,
+	NUM_WAYS,
+};
 
 static const char *const way_names[] = {
 	[NOTHING] = "nothing",
@@ -40,6 +43,7 @@ static const char *const way_names[] = {
 	[KEPT] = "heapfork, child kept",
 	[DROPPED] = "heapfork, child kept, pages dropped once read",
 	[READ] = "heapfork, child let go once read",
+	[SNAPSHOT] = "heapfork as it is: copied, dropped, let go",
 	[GCORE] = "gcore",
 	[COPY] = "SIGSTOP and copy",
 };
@@ -157,11 +161,13 @@ static void take(struct bench_target *target, enum way way,
 	case KEPT:
 	case DROPPED:
 	case READ:
+	case SNAPSHOT:
 		report = bench_capture_read(
 			target,
 			way == KEPT    ? BENCH_CHILD_KEPT :
 			way == DROPPED ? BENCH_CHILD_DROPPED :
-					 BENCH_CHILD_READ,
+			way == READ    ? BENCH_CHILD_READ :
+					 BENCH_CHILD_COPIED,
 			options->window_ns);
 		bench_series_add(&outcome->pause, report.pause_ns);
 		if (report.cow_pages != UINT64_MAX)

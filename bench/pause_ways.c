@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "coredump/proc_maps.h"
+#include "fork-agent/copy_out.h"
 #include "fork-agent/proc_task.h"
 #include "util/file.h"
+#include "util/low_priority.h"
 #include "util/progress.h"
 
 enum {
@@ -35,11 +37,6 @@ void bench_require(struct hf_error *err)
 }
 
 /* ---- heapfork ---- */
-
-struct hf_capture_report bench_capture(struct bench_target *target)
-{
-	return bench_capture_read(target, BENCH_CHILD_READ, UINT64_MAX);
-}
 
 /* process_vm_readv would do for neither the child nor the target: what it reads
  * is no longer shared (coredump/process_memory.c), and so paid for. */
@@ -92,35 +89,70 @@ static void sleep_until(uint64_t ns)
 		;
 }
 
+/* What a snapshot does with the child. */
+static struct hf_error *copy_out(void *arg)
+{
+	const struct hf_copy_options options = { .way = HF_COPY_AUTO };
+	HF_AUTO(hf_image) struct hf_image *image = NULL;
+	struct hf_frozen *frozen = arg;
+	struct hf_copy_report report;
+	struct hf_error *err = hf_frozen_open_image(frozen, &image);
+
+	if (!err)
+		err = hf_copy_out(frozen, image, &options, &report);
+	if (!err && !report.spool.is_whole)
+		err = hf_error_create(HF_ERROR_NO_MEMORY,
+				      "no room for a copy of the memory");
+	if (!err)
+		err = hf_frozen_release(frozen);
+	return err;
+}
+
+static struct hf_frozen *take_child(struct bench_target *target)
+{
+	const struct hf_capture_options options = { .pid = target->pid };
+	struct hf_frozen *frozen;
+
+	bench_require(hf_capture(&options, &frozen));
+	return frozen;
+}
+
+static struct hf_capture_report let_go(struct hf_frozen *frozen)
+{
+	struct hf_capture_report report;
+
+	bench_require(hf_frozen_release(frozen));
+	report = *hf_frozen_report(frozen);
+	hf_frozen_destroy(frozen);
+	return report;
+}
+
+struct hf_capture_report bench_capture(struct bench_target *target)
+{
+	return let_go(take_child(target));
+}
+
 struct hf_capture_report bench_capture_read(struct bench_target *target,
 					    enum bench_child child,
 					    uint64_t life_ns)
 {
-	const struct hf_capture_options options = { .pid = target->pid };
-	struct hf_capture_report report;
+	HF_AUTO_FREE char *buf = malloc(PIECE);
 	struct hf_frozen *frozen;
-	char *buf = NULL;
+	uint64_t start;
 
-	/* UINT64_MAX: it is not read at all. */
-	if (life_ns != UINT64_MAX) {
-		buf = malloc(PIECE);
-		if (!buf)
-			bench_die("out of memory");
-		memset(buf, 0, PIECE);
-	}
-	bench_require(hf_capture(&options, &frozen));
-	if (buf) {
-		uint64_t start = hf_now_ns();
-
+	if (!buf)
+		bench_die("out of memory");
+	memset(buf, 0, PIECE);
+	frozen = take_child(target);
+	start = hf_now_ns();
+	if (child == BENCH_CHILD_COPIED) {
+		bench_require(hf_run_low_priority(copy_out, frozen));
+	} else {
 		read_child(target, frozen, child, buf);
 		if (child != BENCH_CHILD_READ)
 			sleep_until(start + life_ns);
 	}
-	bench_require(hf_frozen_release(frozen));
-	report = *hf_frozen_report(frozen);
-	hf_frozen_destroy(frozen);
-	free(buf);
-	return report;
+	return let_go(frozen);
 }
 
 /* ---- gcore ---- */

@@ -15,9 +15,12 @@ enum bench_child {
 	BENCH_CHILD_KEPT,    /* read, then kept for `life_ns` */
 	BENCH_CHILD_DROPPED, /* the same, each page given back once it is read */
 	BENCH_CHILD_READ,    /* let go as soon as it was read */
+	BENCH_CHILD_COPIED,  /* as `heapfork snapshot` does: copied out, at low
+			      * priority, given back piece by piece, let go */
 };
 
-/** Capture, read the table from the child, wait, release. */
+/** Capture, read the table from the child, wait, release. `life_ns` is for a
+ * child that is kept. */
 struct hf_capture_report bench_capture_read(struct bench_target *target,
 					    enum bench_child child,
 					    uint64_t life_ns);
