@@ -410,6 +410,11 @@ static struct hf_error *run(struct prepare *prepare)
 	if (err)
 		return err;
 	prepare->report->checked = true;
+	/* A pidfd is that of the main thread, and memory is found through a
+	 * thread that lives. */
+	if (target.live_tid != target.pid)
+		return unsupported("its main thread has ended, through which "
+				   "the kernel would find its memory");
 	pidfd = (int)syscall(SYS_pidfd_open, target.pid, 0);
 	if (pidfd < 0 && errno == ENOSYS)
 		return unsupported("this kernel has no pidfd_open: it came "
@@ -418,9 +423,9 @@ static struct hf_error *run(struct prepare *prepare)
 		return hf_error_os(errno, "cannot open process %d",
 				   target.pid);
 	/* All three are of the process that was checked, or none is used. */
-	err = open_file(target.live_tid, "pagemap", &pagemap_fd);
+	err = open_file(target.pid, "pagemap", &pagemap_fd);
 	if (!err)
-		err = open_file(target.live_tid, "smaps", &smaps_fd);
+		err = open_file(target.pid, "smaps", &smaps_fd);
 	if (!err)
 		err = hf_preflight_recheck(&target);
 	if (!err)

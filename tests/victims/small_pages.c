@@ -5,7 +5,8 @@
  *
  * Prints "map NAME START END" in hexadecimal. A thread goes on writing to the
  * full one. "exec" on standard input makes it start itself again, with the
- * same argument; the end of it makes it check all. */
+ * same argument; "leave" ends its main thread, and it prints "left"; the end of
+ * it makes it check all. */
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -96,14 +97,38 @@ static size_t num_lost(void)
 	return num;
 }
 
+static uint64_t *shared, *holes, *forbidden;
+static const size_t some_bytes = 8 << 20, hole = 512;
+static pthread_t writer;
+static pid_t child;
+
+/* Until the input ends; then the whole process does. */
+static void *check_at_end(void *arg)
+{
+	size_t wrong, lost;
+	char byte;
+
+	(void)arg;
+	while (read(0, &byte, 1) == 1)
+		;
+	atomic_store(&stopping, true);
+	pthread_join(writer, NULL);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	wrong = num_wrong(full, full_bytes, 0) +
+		num_wrong(shared, some_bytes, 0) +
+		num_wrong(holes, some_bytes, hole) +
+		num_wrong(forbidden, some_bytes, 0);
+	lost = num_lost();
+	printf("num_laps %lu\nnum_wrong %zu\nnum_lost %zu\n", num_laps, wrong,
+	       lost);
+	exit(wrong || lost || !num_laps);
+}
+
 int main(int argc, char **argv)
 {
-	const size_t some_bytes = 8 << 20, hole = 512;
-	uint64_t *shared, *holes, *forbidden;
-	size_t wrong, lost;
-	char line[16];
+	char line[16] = "";
 	pthread_t id;
-	pid_t child;
 
 	full_bytes = (size_t)(argc > 1 ? atoi(argv[1]) : 64) << 20;
 	/* Whatever this machine does by itself: small pages for a start. */
@@ -126,7 +151,7 @@ int main(int argc, char **argv)
 	fill(full, full_bytes, 0);
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 
-	if (child < 0 || pthread_create(&id, NULL, write_on, NULL))
+	if (child < 0 || pthread_create(&writer, NULL, write_on, NULL))
 		return 2;
 	while (!num_laps)
 		usleep(100);
@@ -138,16 +163,12 @@ int main(int argc, char **argv)
 		execv(argv[0], argv);
 		return 2;
 	}
-	atomic_store(&stopping, true);
-	pthread_join(id, NULL);
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
-	wrong = num_wrong(full, full_bytes, 0) +
-		num_wrong(shared, some_bytes, 0) +
-		num_wrong(holes, some_bytes, hole) +
-		num_wrong(forbidden, some_bytes, 0);
-	lost = num_lost();
-	printf("num_laps %lu\nnum_wrong %zu\nnum_lost %zu\n",
-	       num_laps, wrong, lost);
-	return wrong || lost || !num_laps;
+	if (!strcmp(line, "leave\n")) {
+		if (pthread_create(&id, NULL, check_at_end, NULL))
+			return 2;
+		printf("left\n");
+		fflush(stdout);
+		pthread_exit(NULL);
+	}
+	check_at_end(NULL);
 }

@@ -367,6 +367,29 @@ static void without_the_capability_it_says_which(void **state)
 	assert_int_equal(hf_victim_end(&victim), 0);
 }
 
+static void a_process_without_its_main_thread_is_left_alone(void **state)
+{
+	struct hf_prepare_report report;
+	struct hf_victim victim;
+	struct hf_error *err;
+	struct maps maps;
+
+	(void)state;
+	start(&victim, &maps);
+	hf_victim_tell(&victim, "leave");
+	hf_victim_expect(&victim, "left");
+	while (hf_test_state(victim.pid) != 'Z')
+		hf_test_sleep_ms(1);
+	err = hf_prepare(&(struct hf_prepare_options){ .pid = victim.pid },
+			 &report);
+	assert_non_null(err);
+	assert_int_equal(err->code, HF_ERROR_UNSUPPORTED);
+	assert_non_null(strstr(err->cause, "main thread"));
+	hf_error_destroy(err);
+	assert_int_equal(report.num_blocks, 0);
+	assert_int_equal(hf_victim_end(&victim), 0);
+}
+
 static void who_may_not_be_captured_is_not_prepared(void **state)
 {
 	struct hf_prepare_report report;
@@ -394,6 +417,8 @@ int main(void)
 		cmocka_unit_test(an_exec_meanwhile_ends_it_and_harms_nobody),
 		cmocka_unit_test(the_process_may_end_meanwhile),
 		cmocka_unit_test(without_the_capability_it_says_which),
+		cmocka_unit_test(
+			a_process_without_its_main_thread_is_left_alone),
 		cmocka_unit_test(who_may_not_be_captured_is_not_prepared),
 	};
 
