@@ -2,10 +2,13 @@
  * SPDX-License-Identifier: MIT */
 #include "fork-agent/permission.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fork-agent/lab.h"
+#include "fork-agent/place.h"
 #include "fork-agent/proc_task.h"
 #include "util/file.h"
 
@@ -22,9 +25,12 @@
  *    PR_SET_PTRACER, or CAP_SYS_PTRACE; 2: CAP_SYS_PTRACE; 3: nobody;
  * 5. it has no tracer yet. */
 
-enum { CAP_SYS_PTRACE_BIT = 19 };
+enum {
+	CAP_DAC_OVERRIDE_BIT = 1,
+	CAP_SYS_PTRACE_BIT = 19,
+};
 
-static int yama_scope(void)
+int hf_permission_yama_scope(void)
 {
 	HF_AUTO_FREE char *text = NULL;
 	struct hf_error *err = hf_read_file(
@@ -32,7 +38,7 @@ static int yama_scope(void)
 
 	if (err) {
 		hf_error_ignore(err);
-		return 0;
+		return -1;
 	}
 	return atoi(text);
 }
@@ -59,32 +65,34 @@ static bool same_ids(const struct hf_proc_status *own,
 }
 
 static struct hf_error *explain_yama(struct hf_error *err, int scope,
-				     bool has_capability)
+				     bool has_capability,
+				     const struct hf_place *place)
 {
 	if (scope >= 3)
 		return hf_error_fix(
 			hf_error_cause(err, "kernel.yama.ptrace_scope is 3: "
 				       "nobody may trace, until the next "
 				       "boot"),
-			"boot with another kernel.yama.ptrace_scope");
+			"boot the machine with another "
+			"kernel.yama.ptrace_scope");
 	if (scope == 2 && !has_capability)
 		return hf_error_fix(
 			hf_error_cause(err, "kernel.yama.ptrace_scope is 2: "
 				       "only processes with CAP_SYS_PTRACE "
 				       "may trace"),
-			"run as root: sudo heapfork ...");
-	if (scope == 1 && !has_capability)
-		return hf_error_fix(
-			hf_error_cause(err, "kernel.yama.ptrace_scope is 1: "
-				       "a process may trace only its own "
-				       "descendants"),
-			"run as root (sudo heapfork ...), or for the whole "
-			"machine: sysctl kernel.yama.ptrace_scope=0");
-	return NULL;
+			"%s", hf_place_gain_ptrace(place));
+	if (scope != 1 || has_capability)
+		return NULL;
+	err = hf_error_cause(err, "kernel.yama.ptrace_scope is 1: a process "
+			     "may trace only its own descendants");
+	if (place->container != HF_CONTAINER_NONE)
+		return hf_error_fix(err, "%s", hf_place_gain_ptrace(place));
+	return hf_error_fix(err, "%s, or for the whole machine: sysctl "
+			    "kernel.yama.ptrace_scope=0",
+			    hf_place_gain_ptrace(place));
 }
 
-/* What a security module calls a process, without its end; "" if none does. */
-static void read_label(const char *who, char *ret, size_t size)
+void hf_permission_label(const char *who, char *ret, size_t size)
 {
 	HF_AUTO_FREE char *text = NULL;
 	char path[64];
@@ -103,8 +111,8 @@ static struct hf_error *explain_module(struct hf_error *err, pid_t pid)
 	char who[16], own[64], target[64];
 
 	snprintf(who, sizeof(who), "%d", pid);
-	read_label("self", own, sizeof(own));
-	read_label(who, target, sizeof(target));
+	hf_permission_label("self", own, sizeof(own));
+	hf_permission_label(who, target, sizeof(target));
 	if (own[0] || target[0])
 		err = hf_error_cause(
 			err, "we have CAP_SYS_PTRACE, nobody else traces it, "
@@ -145,13 +153,138 @@ struct hf_error *hf_permission_check_tracer(pid_t pid)
 	return hf_error_fix(err, "end that debugger or strace first");
 }
 
+/* Of all that the kernel looks at, the owner of the files in /proc/PID shows
+ * whether it is dumpable: root's, if not (proc(5)). A program of root shows
+ * nothing. */
+bool hf_permission_is_undumpable(pid_t pid, uid_t uid)
+{
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return uid != 0 && stat(path, &st) == 0 && st.st_uid != uid;
+}
+
+bool hf_permission_is_closed(pid_t pid, uint64_t own_cap_effective)
+{
+	const uint64_t lifted = UINT64_C(1) << CAP_DAC_OVERRIDE_BIT;
+	struct stat st;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	return !(own_cap_effective & lifted) && stat(path, &st) == 0 &&
+	       st.st_uid != geteuid();
+}
+
+static struct hf_error *explain_closed(struct hf_error *err,
+				       const struct hf_place *place)
+{
+	err = hf_error_cause(err, "we have CAP_SYS_PTRACE, but may not open "
+			     "the files of another user in /proc: that needs "
+			     "CAP_DAC_OVERRIDE");
+	return hf_error_fix(err, place->container == HF_CONTAINER_NONE ?
+				    "give heapfork CAP_DAC_OVERRIDE as "
+				    "well, or run it as root" :
+				    "give the container DAC_OVERRIDE as "
+				    "well, or run heapfork as its root");
+}
+
+static struct hf_error *explain_user(struct hf_error *err,
+				     const struct hf_proc_status *own,
+				     const struct hf_proc_status *target,
+				     const struct hf_place *place)
+{
+	if (own->uid[0] == 0)
+		err = hf_error_cause(
+			err, "the process belongs to uid %u (gid %u), and we "
+			"are root without CAP_SYS_PTRACE%s", target->uid[1],
+			target->gid[1],
+			place->container == HF_CONTAINER_NONE ?
+				"" : ", as usual in a container");
+	else
+		err = hf_error_cause(
+			err, "the process belongs to uid %u (gid %u), we run "
+			"as uid %u (gid %u) without CAP_SYS_PTRACE",
+			target->uid[1], target->gid[1], own->uid[0],
+			own->gid[0]);
+	if (own->uid[0] == 0 || place->container != HF_CONTAINER_NONE)
+		return hf_error_fix(err, "%s", hf_place_gain_ptrace(place));
+	return hf_error_fix(err, "run as root (sudo heapfork ...) or as the "
+			    "process's own user");
+}
+
+static struct hf_error *explain_user_namespace(struct hf_error *err,
+					       bool target_seen,
+					       const struct hf_place *place)
+{
+	err = hf_error_cause(
+		err, target_seen ?
+			     "the process lives in another user namespace, "
+			     "where our CAP_SYS_PTRACE may not count" :
+			     "we may not even see the user namespace of the "
+			     "process: it probably lives in another one, "
+			     "where our CAP_SYS_PTRACE does not count");
+	return hf_error_fix(err, "%s", hf_place_go_outside(place));
+}
+
+struct hf_error *hf_permission_check_end(pid_t pid)
+{
+	struct hf_error *err;
+
+	if (kill(pid, 0) == 0 || errno != EPERM)
+		return NULL;
+	err = hf_error_create(HF_ERROR_PERMISSION,
+			      "cannot take a snapshot of process %d", pid);
+	err = hf_error_cause(err, "we may trace it, but not send signals to "
+			     "another user: the forked child could not be "
+			     "ended");
+	return hf_error_fix(err, "give heapfork CAP_KILL as well, or run it "
+			    "as the process's own user or root");
+}
+
+struct hf_error *hf_permission_check_filter(pid_t pid)
+{
+	struct hf_proc_status own;
+	struct hf_place place;
+	struct hf_lab lab;
+	struct hf_error *err = hf_proc_status_read(getpid(), 0, &own);
+
+	if (!err && !own.seccomp)
+		return NULL;
+	if (!err)
+		err = hf_lab_run(HF_LAB_PTRACE, &lab);
+	if (err) {
+		hf_error_ignore(err); /* the attempt itself will tell */
+		return NULL;
+	}
+	if (lab.signal != SIGSYS && lab.ptrace_error <= 0)
+		return NULL;
+	hf_place_find(&place);
+	err = hf_error_create(HF_ERROR_PERMISSION,
+			      "cannot attach to process %d", pid);
+	/* Yama forbids it for a child of our own only from 2 on. */
+	if (lab.signal != SIGSYS && hf_permission_yama_scope() >= 2) {
+		hf_error_ignore(err);
+		return NULL;
+	}
+	err = hf_error_cause(
+		err, "a seccomp filter on heapfork itself forbids ptrace, "
+		"even of a process of its own (%s)",
+		lab.signal == SIGSYS ? "it would kill us" :
+				       strerror(lab.ptrace_error));
+	return hf_error_fix(err, "%s", hf_place_escape_seccomp(&place));
+}
+
 struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 {
 	struct hf_proc_status own, target;
+	struct hf_place place;
 	struct hf_error *other;
-	int scope = yama_scope();
+	char who[16];
 
 	other = hf_permission_check_tracer(pid);
+	if (!other && hf_permission_yama_scope() <= 0)
+		other = hf_permission_check_filter(pid);
 	if (other) {
 		hf_error_destroy(err);
 		return other;
@@ -163,55 +296,36 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 		hf_error_ignore(other);
 		return err;
 	}
+	hf_place_find(&place);
+	snprintf(who, sizeof(who), "%d", pid);
 
 	bool has_capability = own.cap_effective >> CAP_SYS_PTRACE_BIT & 1;
 	uint64_t own_ns = user_namespace("self");
-	char who[16];
-
-	snprintf(who, sizeof(who), "%d", pid);
-
 	uint64_t target_ns = user_namespace(who);
 
-	if (has_capability && own_ns && own_ns != target_ns) {
-		/* With the capability over its namespace we could see it. */
-		err = hf_error_cause(
-			err, target_ns ?
-				     "the process lives in another user "
-				     "namespace, where our CAP_SYS_PTRACE "
-				     "may not count" :
-				     "we may not even see the user namespace "
-				     "of the process: it probably lives in "
-				     "another one, where our CAP_SYS_PTRACE "
-				     "does not count");
-		return hf_error_fix(err, "run heapfork outside of the "
-				    "container, as root of the machine");
-	}
-	if (!has_capability && !same_ids(&own, &target)) {
-		if (own.uid[0] == 0)
-			err = hf_error_cause(
-				err, "the process belongs to uid %u (gid %u), "
-				"and we are root without CAP_SYS_PTRACE, as "
-				"in a container", target.uid[1],
-				target.gid[1]);
-		else
-			err = hf_error_cause(
-				err, "the process belongs to uid %u (gid %u), "
-				"we run as uid %u (gid %u) without "
-				"CAP_SYS_PTRACE", target.uid[1], target.gid[1],
-				own.uid[0], own.gid[0]);
-		if (own.uid[0] == 0)
-			return hf_error_fix(err, "start the container with "
-					    "--cap-add=SYS_PTRACE");
-		return hf_error_fix(err, "run as root (sudo heapfork ...) or "
-				    "as the process's own user");
-	}
+	/* With the capability over its namespace we could see it. */
+	if (has_capability && own_ns && own_ns != target_ns)
+		return explain_user_namespace(err, target_ns != 0, &place);
+	if (!has_capability && !same_ids(&own, &target))
+		return explain_user(err, &own, &target, &place);
 	if (!has_capability && (target.cap_permitted & ~own.cap_permitted)) {
 		err = hf_error_cause(err, "the process has capabilities that "
 				     "we have not (CapPrm %llx)",
 				     (unsigned long long)target.cap_permitted);
-		return hf_error_fix(err, "run as root: sudo heapfork ...");
+		return hf_error_fix(err, "%s", hf_place_gain_ptrace(&place));
 	}
-	other = explain_yama(err, scope, has_capability);
+	/* A process that is not dumpable is out of reach before Yama is asked:
+	 * what cures that does not cure this. */
+	if (!has_capability &&
+	    hf_permission_is_undumpable(pid, target.uid[1])) {
+		err = hf_error_cause(err, "the process is not dumpable "
+				     "(PR_SET_DUMPABLE, it has changed its "
+				     "user id, or its program file may not be "
+				     "read)");
+		return hf_error_fix(err, "%s", hf_place_gain_ptrace(&place));
+	}
+	other = explain_yama(err, hf_permission_yama_scope(), has_capability,
+			     &place);
 	if (other)
 		return other;
 	if (!has_capability) {
@@ -219,14 +333,9 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 				     "(PR_SET_DUMPABLE, or it has changed its "
 				     "user id), or a security module "
 				     "(SELinux, AppArmor) forbids it");
-		return hf_error_fix(err, "run as root: sudo heapfork ...");
+		return hf_error_fix(err, "%s", hf_place_gain_ptrace(&place));
 	}
-	if (own.seccomp)
-		return hf_error_fix(
-			hf_error_cause(err, "a seccomp filter on heapfork "
-				       "itself forbids ptrace, as in a "
-				       "container"),
-			"start the container with --security-opt "
-			"seccomp=unconfined, or run on its host");
+	if (hf_permission_is_closed(pid, own.cap_effective))
+		return explain_closed(err, &place);
 	return explain_module(err, pid);
 }

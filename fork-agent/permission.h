@@ -20,4 +20,31 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 /** PERMISSION if another process traces `pid`, with that one's name. */
 struct hf_error *hf_permission_check_tracer(pid_t pid) HF_MUST_CHECK;
 
+/**
+ * PERMISSION if a seccomp filter on ourselves forbids ptrace, or would kill us
+ * for it: tried on a child process, and only if there is a filter.
+ */
+struct hf_error *hf_permission_check_filter(pid_t pid) HF_MUST_CHECK;
+
+/** PERMISSION if we may trace the process, but not end it: its child, which has
+ * the same user, has to be killed by us. */
+struct hf_error *hf_permission_check_end(pid_t pid) HF_MUST_CHECK;
+
+/** kernel.yama.ptrace_scope; -1: there is no Yama. */
+int hf_permission_yama_scope(void);
+
+/** What a security module calls a process ("self", or a pid), without its end;
+ * "" if none does. */
+void hf_permission_label(const char *who, char *ret, size_t size);
+
+/**
+ * Do the plain permissions of the files in /proc/PID keep us out? CAP_SYS_PTRACE
+ * does not lift them: who is neither root nor the owner needs
+ * CAP_DAC_OVERRIDE, too.
+ */
+bool hf_permission_is_closed(pid_t pid, uint64_t own_cap_effective);
+
+/** Is it certainly not dumpable? @param uid its effective one. */
+bool hf_permission_is_undumpable(pid_t pid, uid_t uid);
+
 #endif

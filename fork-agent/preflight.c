@@ -44,10 +44,14 @@ static struct hf_error *check_rights(pid_t pid, pid_t live_tid)
 	 * does (PTRACE_MODE_ATTACH), and changes nothing. */
 	snprintf(path, sizeof(path), "/proc/%d/mem", live_tid);
 
-	HF_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* For writing: a borrowed thread's way home is written below its
+	 * stack. */
+	HF_AUTO_FD int fd = open(path, O_RDWR | O_CLOEXEC);
 
-	if (fd >= 0)
-		return NULL;
+	if (fd >= 0) {
+		err = hf_permission_check_end(live_tid);
+		return err ? err : hf_permission_check_filter(pid);
+	}
 	if (errno == ENOENT || errno == ESRCH)
 		return hf_error_create(HF_ERROR_TARGET_GONE,
 				       "no process with pid %d", pid);

@@ -23,6 +23,7 @@ enum hf_error_code {
 	HF_ERROR_TIMEOUT,       /* a time limit ran out; nothing was changed */
 	HF_ERROR_PARTIAL,       /* a result exists, but is incomplete */
 	HF_ERROR_INTERRUPTED,   /* the user asked to stop */
+	HF_ERROR_TOO_LONG,      /* would take longer than is allowed */
 	HF_ERROR_STOP,          /* a callback ended the walk on purpose */
 };
 

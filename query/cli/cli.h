@@ -24,6 +24,7 @@ enum hf_exit {
 	HF_EXIT_TIMEOUT = 8,
 	HF_EXIT_PARTIAL = 9,     /* a result was written, but marked partial */
 	HF_EXIT_FAILED = 10,     /* anything else: out of memory, I/O error */
+	HF_EXIT_TOO_LONG = 11,   /* the pause would be longer than allowed */
 	HF_EXIT_SIGNAL = 128,    /* + number of the signal that stopped us */
 };
 
@@ -57,7 +58,8 @@ void hf_cli_short_help(void);
 
 /** All verbs, in the order of `heapfork help`; ends with a NULL name. */
 extern const struct hf_verb *const hf_verbs[];
-extern const struct hf_verb hf_verb_snapshot, hf_verb_run, hf_verb_index,
+extern const struct hf_verb hf_verb_doctor, hf_verb_snapshot, hf_verb_run,
+	hf_verb_index,
 	hf_verb_info, hf_verb_census,
 	hf_verb_top, hf_verb_retainers, hf_verb_path, hf_verb_leaks,
 	hf_verb_sql, hf_verb_help, hf_verb_version;
@@ -159,5 +161,10 @@ static inline const char *hf_cli_plural(int64_t count)
 /** Catch SIGINT, SIGTERM and SIGHUP: they set the flag that long work polls.
  * @return the flag: 0, or the number of the last signal. */
 const volatile sig_atomic_t *hf_signals_catch(void);
+
+/** Set the flag to SIGALRM after so many seconds. */
+void hf_signals_arm(uint64_t seconds);
+/** Not any more. @return whether it was set so; then it is cleared. */
+bool hf_signals_disarm(void);
 
 #endif

@@ -2,8 +2,30 @@
  * SPDX-License-Identifier: MIT */
 #include <signal.h>
 
+#include "query/cli/checkup_rows.h"
 #include "query/cli/snapshot_family.h"
 #include "query/cli/snapshot_take.h"
+#include "util/output.h"
+
+/* The file is a part of it: begun, and forgotten. */
+static struct hf_error *dry_run(const struct hf_snapshot_options *options)
+{
+	HF_AUTO(hf_output) struct hf_output *output = NULL;
+	struct hf_error *err = NULL;
+
+	if (options->output)
+		err = hf_output_begin(options->output, options->force,
+				      &output);
+	if (err)
+		return err;
+	return hf_checkup_print(
+		options->cli, &(struct hf_doctor_options){
+			.pid = (pid_t)options->pid,
+			.mode = options->mode,
+			.keep_free_bytes = options->keep_memory_free,
+			.max_pause_ns = options->max_pause_ms * 1000 * 1000,
+		});
+}
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 {
@@ -18,6 +40,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	/* A reader of our messages that goes away must not kill us while we
 	 * hold a process. */
 	signal(SIGPIPE, SIG_IGN);
+	if (options.dry_run)
+		return dry_run(&options);
 	if (options.all_children)
 		return hf_snapshot_family(&options);
 	err = hf_snapshot_take(&options, (pid_t)options.pid, options.output,

@@ -1,6 +1,7 @@
 /* Signals: the user's wish to stop, as a flag.
  * SPDX-License-Identifier: MIT */
 #include <signal.h>
+#include <sys/time.h>
 
 #include "query/cli/cli.h"
 
@@ -9,7 +10,9 @@ static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int number)
 {
-	stop_signal = number;
+	/* The user's wish counts more than the end of a time limit. */
+	if (number != SIGALRM || !stop_signal)
+		stop_signal = number;
 }
 
 const volatile sig_atomic_t *hf_signals_catch(void)
@@ -28,4 +31,28 @@ const volatile sig_atomic_t *hf_signals_catch(void)
 		sigaction(signals[i], &action, NULL);
 	}
 	return &stop_signal;
+}
+
+void hf_signals_arm(uint64_t seconds)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	const struct itimerval timer = {
+		.it_value.tv_sec = (time_t)seconds,
+	};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+bool hf_signals_disarm(void)
+{
+	const struct itimerval none = { 0 };
+
+	setitimer(ITIMER_REAL, &none, NULL);
+	signal(SIGALRM, SIG_DFL);
+	if (stop_signal != SIGALRM)
+		return false;
+	stop_signal = 0;
+	return true;
 }

@@ -14,6 +14,9 @@ enum {
 	KEY_ALL_CHILDREN,
 	KEY_MODE,
 	KEY_TIMEOUT,
+	KEY_STOP_TIMEOUT,
+	KEY_MAX_PAUSE,
+	KEY_DRY_RUN,
 	KEY_PREPARE,
 	KEY_PREPARE_RATE,
 	KEY_SPOOL,
@@ -52,8 +55,15 @@ static const struct argp_option capture_options[] = {
 	  "do not look (default 5)",
 	  GROUP_CAPTURE },
 	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
+	  "Give up when the snapshot is not done after this time: capture "
+	  "and index (default: no limit)",
+	  GROUP_CAPTURE },
+	{ "stop-timeout", KEY_STOP_TIMEOUT, "SECONDS", 0,
 	  "Give up when its threads have not stopped after this time, "
 	  "in each of three attempts (default 2)",
+	  GROUP_CAPTURE },
+	{ "max-pause", KEY_MAX_PAUSE, "MS", 0,
+	  "Refuse if the pause is predicted to be longer (exit status 11)",
 	  GROUP_CAPTURE },
 	{ 0 },
 };
@@ -94,7 +104,7 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		options->spool_dir = options->spool_none ? NULL : arg;
 		return 0;
 	case KEY_TIMEOUT:
-		err = hf_parse_range(arg, "--timeout", 1, 3600,
+		err = hf_parse_range(arg, "--timeout", 1, 7 * 24 * 3600,
 				     &options->timeout_s);
 		break;
 	case KEY_SAFE_POINT_TRIES:
@@ -105,6 +115,14 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 	case KEY_EXACT:
 		options->exact = true;
 		return 0;
+	case KEY_STOP_TIMEOUT:
+		err = hf_parse_range(arg, "--stop-timeout", 1, 3600,
+				     &options->stop_timeout_s);
+		break;
+	case KEY_MAX_PAUSE:
+		err = hf_parse_range(arg, "--max-pause", 1, 3600 * 1000,
+				     &options->max_pause_ms);
+		break;
 	case ARGP_KEY_END:
 		if (options->exact && options->no_safe_point)
 			argp_error(state, "--exact needs a safe point, and "
@@ -113,6 +131,10 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		if (options->prepare && options->mode == HF_CAPTURE_STOP)
 			argp_error(state, "--prepare makes a fork shorter, and "
 				   "--mode stop does without: choose one");
+		if (options->max_pause_ms && options->mode != HF_CAPTURE_FORK)
+			argp_error(state, "--max-pause is about a fork; with "
+				   "--mode stop the process stands still until "
+				   "its memory was read: --timeout limits that");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -135,6 +157,8 @@ static const struct argp_option snapshot_options[] = {
 	  "Of its descendants, too: FILE is a folder, or has %p for the pid",
 	  0 },
 	{ "force", KEY_FORCE, 0, 0, "Replace FILE if it exists", 0 },
+	{ "dry-run", KEY_DRY_RUN, 0, 0,
+	  "Take none: tell what is in its way, and what it would cost", 0 },
 	{ 0 },
 };
 
@@ -161,13 +185,19 @@ static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
 	case KEY_ALL_CHILDREN:
 		options->all_children = true;
 		return 0;
+	case KEY_DRY_RUN:
+		options->dry_run = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s' is not expected: -p PID -o FILE", arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!options->pid)
 			argp_error(state, "which process? -p PID");
-		if (!options->output)
+		if (options->all_children && options->dry_run)
+			argp_error(state, "--dry-run looks at one process: "
+				   "leave out --all-children");
+		if (!options->output && !options->dry_run)
 			argp_error(state, "where to? -o FILE");
 		return 0;
 	default:

@@ -17,6 +17,7 @@ struct hf_snapshot_options {
 	bool all_children;
 	uint64_t start_time; /* of the process that is meant, as in
 			      * hf_capture_report; 0: whoever has the pid */
+	bool dry_run;       /* take none */
 
 	/* The file. */
 	bool force;
@@ -31,7 +32,9 @@ struct hf_snapshot_options {
 	uint64_t safe_point_tries; /* 0: the capture's own */
 	bool no_safe_point; /* stop wherever the threads are */
 	bool exact;         /* only at a safe point */
-	uint64_t timeout_s; /* for each attempt; 0: the capture's own */
+	uint64_t timeout_s; /* for capture and index; 0: no limit */
+	uint64_t stop_timeout_s; /* for each attempt; 0: the capture's own */
+	uint64_t max_pause_ms; /* predicted; 0: any */
 };
 
 /** How a snapshot is taken: for any verb that takes some, as a child of its

@@ -24,6 +24,7 @@ void hf_snapshot_record_init(struct hf_snapshot_record *record, pid_t pid)
 
 	*record = (struct hf_snapshot_record){
 		.prepared_bytes = HF_UNKNOWN_U64,
+		.predicted_pause_ns = HF_UNKNOWN_U64,
 	};
 	snprintf(comm, sizeof(comm), "/proc/%d/comm", pid);
 	/* Nice to have: why there is no process is for the capture to say. */
@@ -155,6 +156,7 @@ static void fill_facts(struct hf_snapshot_record *record,
 		  forked ? report->descriptors_closed : HF_UNKNOWN_U64 },
 		{ "capture.reaped", forked ? report->reaped : HF_UNKNOWN_U64 },
 		{ "capture.prepared_bytes", record->prepared_bytes },
+		{ "capture.predicted_pause_ns", record->predicted_pause_ns },
 	};
 
 	_Static_assert(sizeof(numbers) / sizeof(*numbers) + 4 ==

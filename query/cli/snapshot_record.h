@@ -6,7 +6,7 @@
 #include "fork-agent/copy_out.h"
 #include "indexer/index.h"
 
-enum { HF_SNAPSHOT_NUM_FACTS = 13 };
+enum { HF_SNAPSHOT_NUM_FACTS = 14 };
 
 /** A row of table `snapshot`, and facts for `meta` that it has no columns
  * for. It must not move once it is filled. */
@@ -17,6 +17,7 @@ struct hf_snapshot_record {
 	size_t num_facts; /* HF_SNAPSHOT_NUM_FACTS once it is filled */
 	uint64_t prepared_bytes; /* HF_UNKNOWN_U64: nobody asked */
 	struct hf_copy_report copy;
+	uint64_t predicted_pause_ns; /* HF_UNKNOWN_U64: nobody asked */
 	char *boot_id, *command; /* row points to them */
 };
 

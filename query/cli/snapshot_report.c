@@ -140,6 +140,17 @@ void hf_snapshot_report_cost(const struct hf_cli *cli,
 			    peak);
 }
 
+void hf_snapshot_report_prediction(const struct hf_cli *cli,
+				   const struct hf_capture_report *report,
+				   uint64_t predicted_ns)
+{
+	if (!cli->verbose || predicted_ns == HF_UNKNOWN_U64 || !predicted_ns)
+		return;
+	hf_cli_note(cli, "predicted: %.1f ms; the pause was %.2f times that",
+		    (double)predicted_ns / 1e6,
+		    (double)report->pause_ns / (double)predicted_ns);
+}
+
 static double unknown_percent(const struct hf_index_summary *summary)
 {
 	return summary->private_anon_bytes

@@ -15,6 +15,11 @@ void hf_snapshot_report_pause(const struct hf_cli *cli,
 void hf_snapshot_report_cost(const struct hf_cli *cli,
 			     const struct hf_capture_report *report);
 
+/** With -v: the pause beside its prediction; HF_UNKNOWN_U64: there is none. */
+void hf_snapshot_report_prediction(const struct hf_cli *cli,
+				   const struct hf_capture_report *report,
+				   uint64_t predicted_ns);
+
 /** At the end: the heap, and why the snapshot is partial, if it is. Takes
  * summary->unsupported. */
 void hf_snapshot_report_result(const struct hf_cli *cli, const char *file,

@@ -4,6 +4,7 @@
 
 #include "indexer/safe_point.h"
 #include "query/cli/progress.h"
+#include "query/cli/snapshot_limits.h"
 #include "query/cli/snapshot_prepare.h"
 #include "query/cli/snapshot_record.h"
 #include "query/cli/snapshot_report.h"
@@ -68,7 +69,7 @@ capture_options(const struct hf_snapshot_options *options, pid_t pid,
 				      NULL : hf_safe_point_finder_ops(finder),
 		.safe_point_tries = (uint32_t)options->safe_point_tries,
 		.exact = options->exact,
-		.stop_timeout_ms = (uint32_t)options->timeout_s * 1000,
+		.stop_timeout_ms = (uint32_t)options->stop_timeout_s * 1000,
 		.cancelled = options->cli->cancelled,
 	};
 }
@@ -132,8 +133,11 @@ static struct hf_error *take(struct work *work,
 				       "belongs to another one now",
 				       capture->pid);
 	hf_snapshot_record_pause(&work->record, report);
-	if (capture->mode == HF_CAPTURE_FORK)
+	if (capture->mode == HF_CAPTURE_FORK) {
 		hf_snapshot_report_pause(work->cli, report);
+		hf_snapshot_report_prediction(
+			work->cli, report, work->record.predicted_pause_ns);
+	}
 	err = hf_frozen_open_image(work->frozen, &work->image);
 	/* If the process runs again it comes before us; if it waits, it waits
 	 * for us. */
@@ -179,6 +183,7 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	err = hf_output_begin(output_path, options->force, &output);
 	if (err)
 		return err;
+	capture.deadline_ns = hf_snapshot_timeout_begin(options);
 	hf_snapshot_record_init(record, pid);
 	hf_cli_progress_init(&progress, cli);
 	if (options->prepare) {
@@ -189,6 +194,9 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 		record->prepared_bytes = hf_prepare_bytes(&prepared);
 	}
 	work.path = hf_output_path(output);
+	if (!err)
+		err = hf_snapshot_check_pause(options, pid,
+					      &record->predicted_pause_ns);
 	if (!err)
 		err = take(&work, &capture);
 	/* A process that was not there to the end has bytes that make no
@@ -202,6 +210,7 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	if (work.frozen)
 		result_ret->report = *hf_frozen_report(work.frozen);
 	hf_frozen_destroy(work.frozen);
+	err = hf_snapshot_timeout_end(options, pid, err);
 	hf_cli_progress_clear(&progress);
 	if (!err)
 		err = hf_output_commit(output);

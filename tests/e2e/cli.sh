@@ -60,7 +60,7 @@ for verb in $verbs; do
 	run 0 "$verb" -h; out_has "heapfork $verb"; out_has "--help"; no_err
 	# One screen; but a capture has many options.
 	lines=24
-	[ "$verb" != snapshot ] && [ "$verb" != run ] || lines=48
+	[ "$verb" != snapshot ] && [ "$verb" != run ] || lines=64
 	[ "$(wc -l <out)" -le "$lines" ] ||
 		fail "$command: more than $lines lines"
 	[ "$(wc -l <out)" -lt "$long" ] || fail "$command: not shorter"

@@ -21,7 +21,7 @@ static void each_error_code_has_its_exit_code(void **state)
 		{ HF_ERROR_USAGE, 2 },	      { HF_ERROR_TARGET_GONE, 3 },
 		{ HF_ERROR_NO_SPACE, 6 },     { HF_ERROR_TIMEOUT, 8 },
 		{ HF_ERROR_PARTIAL, 9 },      { HF_ERROR_INTERRUPTED, 130 },
-		{ HF_ERROR_STOP, 10 },
+		{ HF_ERROR_TOO_LONG, 11 },    { HF_ERROR_STOP, 10 },
 	};
 
 	(void)state;

@@ -1,0 +1,210 @@
+/* Program: what about the target itself makes a capture worse, or impossible.
+ * SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fork-agent/doctor/patient.h"
+
+enum { MIB = 1 << 20 };
+
+/* A line of status, as a text on the stack: "NSpid:\t4711\t12". */
+static bool status_line(const struct hf_patient *patient, const char *name,
+			char *buf, size_t size)
+{
+	const char *line = patient->status;
+	size_t len = strlen(name);
+
+	while (line && *line) {
+		const char *end = strchrnul(line, '\n');
+
+		if (!strncmp(line, name, len) && line[len] == ':') {
+			const char *value = line + len + 1;
+
+			while (*value == '\t' || *value == ' ')
+				value++;
+			snprintf(buf, size, "%.*s", (int)(end - value), value);
+			return true;
+		}
+		line = *end ? end + 1 : end;
+	}
+	return false;
+}
+
+void hf_check_pids(struct hf_patient *patient)
+{
+	char text[64];
+	const char *inner;
+
+	if (!status_line(patient, "NSpid", text, sizeof(text))) {
+		hf_checkup_add(patient->checkup, "pid-namespace",
+			       HF_VERDICT_UNKNOWN, "not visible");
+		return;
+	}
+	inner = strrchr(text, '\t');
+	if (!inner) {
+		hf_checkup_add(patient->checkup, "pid-namespace",
+			       HF_VERDICT_OK, "it is in ours: pid %s", text);
+		return;
+	}
+	hf_checkup_add(patient->checkup, "pid-namespace", HF_VERDICT_OK,
+		       "it is in one below ours: pid %d here, %s there",
+		       patient->pid, inner + 1);
+}
+
+void hf_check_threads(struct hf_patient *patient)
+{
+	const struct hf_thread_count *threads = &patient->threads;
+	uint32_t disk = threads->num_disk - threads->num_vfork;
+	struct hf_check *check;
+
+	if (!patient->has_threads) {
+		hf_checkup_add(patient->checkup, "threads",
+			       HF_VERDICT_UNKNOWN, "not visible");
+		return;
+	}
+	check = hf_checkup_add(
+		patient->checkup, "threads", HF_VERDICT_OK,
+		"%" PRIu32 ": %" PRIu32 " running, %" PRIu32 " in disk sleep, "
+		"%" PRIu32 " in vfork, %" PRIu32 " stopped", threads->num,
+		threads->num_running, disk, threads->num_vfork,
+		threads->num_stopped);
+	hf_check_value(check, threads->num, "threads");
+	if (!threads->num_disk)
+		return;
+	check->verdict = HF_VERDICT_WARNING;
+	hf_check_cause(check, "a thread in disk sleep or vfork cannot be "
+		       "stopped: it is left out, with stack pointer and "
+		       "program counter only%s",
+		       threads->num_vfork ? ", and its child writes to the "
+					    "same memory" : "");
+	hf_check_fix(check, "try again when it does something else: this is "
+		     "of one moment");
+}
+
+void hf_check_dispatch(struct hf_patient *patient)
+{
+	struct hf_check *check;
+
+	if (!patient->has_account) {
+		hf_checkup_add(patient->checkup, "syscall-dispatch",
+			       HF_VERDICT_UNKNOWN, "not visible");
+		return;
+	}
+	if (!(patient->account.marks & HF_MARK_WINE)) {
+		hf_checkup_add(patient->checkup, "syscall-dispatch",
+			       HF_VERDICT_OK, "no sign of redirected system "
+			       "calls (no Wine); certain only when its "
+			       "threads stand");
+		return;
+	}
+	check = hf_checkup_add(patient->checkup, "syscall-dispatch",
+			       HF_VERDICT_WARNING, "it is a Wine program");
+	hf_check_cause(check, "if its system calls are redirected (syscall "
+		       "user dispatch), the capture is refused once its "
+		       "threads stand");
+}
+
+void hf_check_shadow_stack(struct hf_patient *patient)
+{
+	char features[64];
+	struct hf_check *check;
+
+	if (!status_line(patient, "x86_Thread_features", features,
+			 sizeof(features)) ||
+	    !strstr(features, "shstk")) {
+		hf_checkup_add(patient->checkup, "shadow-stack",
+			       HF_VERDICT_OK, "off");
+		return;
+	}
+	check = hf_checkup_add(patient->checkup, "shadow-stack",
+			       HF_VERDICT_WARNING, "on (%s)", features);
+	hf_check_cause(check, "a thread that is borrowed for the fork could "
+		       "not find its own way back if heapfork were killed "
+		       "with SIGKILL in that very moment");
+	hf_check_fix(check, "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off when the "
+		     "program is started turns it off");
+}
+
+void hf_check_allocator(struct hf_patient *patient)
+{
+	static const struct {
+		enum hf_memory_mark mark;
+		const char *name;
+	} others[] = {
+		{ HF_MARK_JEMALLOC, "jemalloc" },
+		{ HF_MARK_TCMALLOC, "tcmalloc" },
+		{ HF_MARK_MIMALLOC, "mimalloc" },
+		{ HF_MARK_MUSL, "musl" },
+	};
+	uint32_t marks = patient->account.marks;
+	struct hf_check *check;
+
+	if (!patient->has_account) {
+		hf_checkup_add(patient->checkup, "allocator",
+			       HF_VERDICT_UNKNOWN, "not visible");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (!(marks & others[i].mark))
+			continue;
+		check = hf_checkup_add(patient->checkup, "allocator",
+				       HF_VERDICT_WARNING, "%s is loaded",
+				       others[i].name);
+		hf_check_cause(check, "what it hands out is not understood: "
+			       "the snapshot counts it as unknown memory");
+		return;
+	}
+	if (marks & HF_MARK_GLIBC)
+		hf_checkup_add(patient->checkup, "allocator", HF_VERDICT_OK,
+			       "glibc's malloc, by its libraries");
+	else
+		hf_checkup_add(patient->checkup, "allocator",
+			       HF_VERDICT_UNKNOWN, "no library of one is "
+			       "loaded: a static program");
+}
+
+void hf_check_not_copied(struct hf_patient *patient)
+{
+	const struct hf_memory_account *account = &patient->account;
+	uint64_t left_out = account->dontfork_bytes + account->wipe_bytes;
+	struct hf_check *check;
+
+	if (!patient->has_account) {
+		hf_checkup_add(patient->checkup, "not-copied",
+			       HF_VERDICT_UNKNOWN, "not visible");
+		return;
+	}
+	check = hf_checkup_add(patient->checkup, "not-copied", HF_VERDICT_OK,
+			       "%" PRIu64 " MiB kept out of forks "
+			       "(MADV_DONTFORK, MADV_WIPEONFORK), %" PRIu64
+			       " MiB of shared memory",
+			       left_out / MIB, account->shared_bytes / MIB);
+	hf_check_value(check, left_out, "bytes");
+	/* Less than that is everywhere: random number generators. */
+	if (left_out < MIB && account->shared_bytes < MIB)
+		return;
+	check->verdict = HF_VERDICT_WARNING;
+	hf_check_cause(check, "a fork does not freeze it: it is read after "
+		       "the process runs on, and may not fit the rest");
+	if (account->shared_bytes >= MIB)
+		hf_check_fix(check, "if it matters, read the process itself "
+			     "while it stands: --mode stop");
+}
+
+void hf_check_pinned(struct hf_patient *patient)
+{
+	uint64_t bytes = hf_patient_field(patient, "VmPin", 0) * 1024;
+	struct hf_check *check = hf_checkup_add(
+		patient->checkup, "pinned", HF_VERDICT_OK,
+		"%" PRIu64 " MiB are pinned for devices or io_uring",
+		bytes / MIB);
+
+	hf_check_value(check, bytes, "bytes");
+	if (!bytes)
+		return;
+	check->verdict = HF_VERDICT_WARNING;
+	hf_check_cause(check, "a fork copies pinned pages at once, in the "
+		       "pause, if they are not kept out of forks "
+		       "(MADV_DONTFORK)");
+}
