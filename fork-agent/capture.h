@@ -67,9 +67,9 @@ struct hf_capture_report {
 				  * while the child lived: the child's pages
 				  * that are no longer shared; UINT64_MAX: not
 				  * known */
-	uint64_t parent_faults;  /* minor faults of the target while the child
-				  * lived: copies, and pages it got back for
-				  * itself without a copy */
+	uint64_t parent_faults;  /* minor faults of the target from its stop to
+				  * the child's end: copies, and pages it got
+				  * back for itself without a copy */
 	uint64_t dropped_bytes;  /* given back by the child before its end */
 	uint64_t peak_private_bytes; /* most memory that the child had to
 				  * itself at any time: what it cost */

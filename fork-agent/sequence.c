@@ -358,6 +358,19 @@ static struct hf_error *stand(struct hf_sequence *sequence, uint64_t start_ns)
 	return NULL;
 }
 
+/* Minor faults of all its threads so far. UINT64_MAX: not known. */
+static uint64_t faults_of(const struct hf_target *target)
+{
+	struct hf_proc_stat stat;
+	struct hf_error *err = hf_proc_stat_read(target->pid, 0, &stat);
+
+	if (!err && stat.state != 'Z' &&
+	    stat.start_time == target->start_time)
+		return stat.minor_faults;
+	hf_error_ignore(err);
+	return UINT64_MAX;
+}
+
 /* @param again_ret set if the threads were let go because the moment was a
  * bad one, and should be stopped again. */
 static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
@@ -369,6 +382,9 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 	struct hf_error *err;
 
 	*again_ret = false;
+	/* Not after the pause: the copies that the fork brings begin with the
+	 * first thread that goes on, long before we are at it again. */
+	sequence->faults_before = faults_of(&sequence->target);
 	raise_priority(&priority);
 	start = hf_now_ns();
 	err = stop(sequence);
@@ -465,19 +481,6 @@ static struct hf_error *review(struct hf_sequence *sequence,
 	return gone;
 }
 
-/* Minor faults of all its threads so far. UINT64_MAX: not known. */
-static uint64_t faults_of(const struct hf_target *target)
-{
-	struct hf_proc_stat stat;
-	struct hf_error *err = hf_proc_stat_read(target->pid, 0, &stat);
-
-	if (!err && stat.state != 'Z' &&
-	    stat.start_time == target->start_time)
-		return stat.minor_faults;
-	hf_error_ignore(err);
-	return UINT64_MAX;
-}
-
 /* The child: made ours, and prepared for being read. */
 static struct hf_error *take_child(struct hf_sequence *sequence)
 {
@@ -549,7 +552,6 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	}
 	if (sequence->watch)
 		hf_watch_begin(sequence->watch);
-	sequence->faults_at_fork = faults_of(&sequence->target);
 	if (child->pid) {
 		struct hf_error *adopt_err =
 			hf_child_adopt(child, &sequence->way,
@@ -653,8 +655,8 @@ struct hf_error *hf_sequence_watch(struct hf_sequence *sequence,
 	if (!sequence->watch || sequence->child.dead)
 		return NULL;
 	faults = faults_of(&sequence->target);
-	if (faults != UINT64_MAX && sequence->faults_at_fork != UINT64_MAX)
-		copied = (faults - sequence->faults_at_fork) *
+	if (faults != UINT64_MAX && sequence->faults_before != UINT64_MAX)
+		copied = (faults - sequence->faults_before) *
 			 (uint64_t)sysconf(_SC_PAGESIZE);
 	err = hf_watch_look(sequence->watch, copied, next_ns_ret);
 	if (err)
@@ -668,8 +670,8 @@ static void count_faults(struct hf_sequence *sequence)
 {
 	uint64_t now = faults_of(&sequence->target);
 
-	if (sequence->faults_at_fork != UINT64_MAX && now != UINT64_MAX)
-		sequence->report.parent_faults = now - sequence->faults_at_fork;
+	if (sequence->faults_before != UINT64_MAX && now != UINT64_MAX)
+		sequence->report.parent_faults = now - sequence->faults_before;
 }
 
 struct hf_error *hf_sequence_release(struct hf_sequence *sequence)

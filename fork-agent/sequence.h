@@ -39,7 +39,7 @@ struct hf_sequence {
 	struct hf_watch *watch;         /* owned; NULL: nothing is forked */
 	uint64_t keep_free_bytes;       /* for it */
 	uint64_t next_peak_ns;          /* when the child is measured again */
-	uint64_t faults_at_fork;        /* of the target; UINT64_MAX: unknown */
+	uint64_t faults_before;         /* of the target; UINT64_MAX: unknown */
 	bool retry;                     /* the failure may not happen again */
 };
 

@@ -217,7 +217,9 @@ def check_numbers(snap, record, before, after, elapsed_ns):
     check(record["cow_pages"] > 0, "%d pages were copied" %
           record["cow_pages"])
     if record["parent_faults"] is not None:
-        check(0 < record["parent_faults"] <= after - before,
+        # Nearly all copies are for threads of its own, each after a fault.
+        check(record["cow_pages"] // 2 < record["parent_faults"] <=
+              after - before,
               "faults: %d of %d in the whole run" %
               (record["parent_faults"], after - before))
     if record["peak_private_bytes"] is not None:

@@ -42,7 +42,7 @@ static void capture(pid_t pid)
 	struct hf_capture_options options = { .pid = pid };
 	HF_AUTO(hf_frozen) struct hf_frozen *frozen = NULL;
 	struct hf_error *err = hf_capture(&options, &frozen), *zombie;
-	const struct hf_capture_report *report;
+	struct hf_capture_report report;
 
 	if (err) {
 		print_error(err);
@@ -56,13 +56,15 @@ static void capture(pid_t pid)
 			hf_error_destroy(zombie);
 		return;
 	}
-	report = hf_frozen_report(frozen);
+	report = *hf_frozen_report(frozen);
+	/* Whoever reads the line may look at what we hold. */
+	hf_frozen_destroy(HF_TAKE(frozen));
 	printf("ok %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %" PRIu32
 	       " %" PRIu32 " %" PRIu64 " %d %d\n",
-	       report->pause_ns, report->child_life_ns, report->num_threads,
-	       report->num_partial, report->num_vfork_children,
-	       report->num_attempts, report->cow_pages, report->reaped,
-	       report->descriptors_closed);
+	       report.pause_ns, report.child_life_ns, report.num_threads,
+	       report.num_partial, report.num_vfork_children,
+	       report.num_attempts, report.cow_pages, report.reaped,
+	       report.descriptors_closed);
 }
 
 int main(void)
