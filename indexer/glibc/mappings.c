@@ -272,7 +272,7 @@ static struct hf_error *look_at(struct scan *scan, uint64_t start,
 				uint64_t limit, uint64_t *end_ret)
 {
 	struct hf_glibc_heap *heap = scan->heap;
-	struct hf_mmapped_chunk chunk;
+	struct hf_mmapped_chunk chunk = { 0 };
 	struct hf_error *err = hf_work_turn(heap->work);
 	uint64_t end;
 
