@@ -19,7 +19,7 @@ enum hf_error_code {
 	HF_ERROR_SQL,           /* SQLite said no */
 	HF_ERROR_USAGE,         /* the command line makes no sense */
 	HF_ERROR_TARGET_GONE,   /* the process does not exist or went away */
-	HF_ERROR_NO_SPACE,      /* disk full or quota */
+	HF_ERROR_NO_SPACE,      /* disk full, quota, or a limit of memory */
 	HF_ERROR_TIMEOUT,       /* a time limit ran out; nothing was changed */
 	HF_ERROR_PARTIAL,       /* a result exists, but is incomplete */
 	HF_ERROR_INTERRUPTED,   /* the user asked to stop */

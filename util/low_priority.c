@@ -24,14 +24,19 @@ struct job {
 
 /* All of it is a courtesy, and nothing depends on it. On Linux these calls are
  * for the calling thread alone. */
+void hf_low_priority_no_hurry(void)
+{
+	int nice_now = getpriority(PRIO_PROCESS, 0);
+
+	setpriority(PRIO_PROCESS, 0, nice_now + NICE_STEP < NICE_MAX ?
+				     nice_now + NICE_STEP : NICE_MAX);
+}
+
 static void yield_to_others(void)
 {
 	const struct sched_param param = { 0 };
-	int nice_now = getpriority(PRIO_PROCESS, 0);
 
 	sched_setscheduler(0, SCHED_BATCH, &param);
-	setpriority(PRIO_PROCESS, 0, nice_now + NICE_STEP < NICE_MAX ?
-				     nice_now + NICE_STEP : NICE_MAX);
 	syscall(SYS_ioprio_set, IOPRIO_WHO_THREAD, 0, IOPRIO_IDLE);
 }
 

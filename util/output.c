@@ -7,12 +7,24 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+
+/* The folder of a run that was killed stays. Each run holds a lock on its own
+ * as long as it lives, so the next one can tell, and removes what nobody holds:
+ * the folder by its name and owner, files in it, never more. The lock is taken
+ * after the folder was made; whoever finds it removed in between makes another.
+ */
+
+static const char folder_prefix[] = ".heapfork-";
+enum { FOLDER_RANDOM = 6 }; /* characters that mkdtemp chooses */
 
 struct hf_output {
 	char *final_path; /* name after the commit */
 	char *dir;        /* our own directory, 0700, beside it */
 	char *path;       /* the file being written, inside dir */
+	int lock_fd;      /* dir, locked; or -1: this file system has no locks */
 	bool force;       /* an existing file may be replaced */
 };
 
@@ -58,15 +70,123 @@ static struct hf_error *cannot_write(const char *path, const char *dir,
 	}
 }
 
+/* A lock of another machine may not be seen through these. */
+static bool is_shared_between_machines(int fd)
+{
+	static const uint32_t types[] = {
+		0x6969,     /* NFS */
+		0xff534d42, /* CIFS */
+		0xfe534d42, /* SMB2 */
+		0x65735546, /* FUSE */
+		0x01021997, /* 9P */
+		0x00c36400, /* Ceph */
+		0x5346414f, /* AFS */
+		0x0bd00bd0, /* Lustre */
+		0x01161970, /* GFS2 */
+		0x7461636f, /* OCFS2 */
+	};
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs))
+		return true;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if ((uint32_t)fs.f_type == types[i])
+			return true;
+	return false;
+}
+
+static bool is_folder_name(const char *name)
+{
+	size_t len = sizeof(folder_prefix) - 1;
+
+	return !strncmp(name, folder_prefix, len) &&
+	       strlen(name) == len + FOLDER_RANDOM;
+}
+
+/* The files in it; a folder in a folder is none of ours. */
+static void empty_folder(int fd)
+{
+	DIR *dir = fdopendir(dup(fd));
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		unlinkat(fd, entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+}
+
+/* Remove a folder if it is one of ours, and nobody holds it. */
+static void remove_left(int parent, const char *name)
+{
+	HF_AUTO_FD int fd = openat(parent, name, O_RDONLY | O_DIRECTORY |
+				   O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid() ||
+	    (st.st_mode & 07777) != 0700 || flock(fd, LOCK_EX | LOCK_NB))
+		return;
+	empty_folder(fd);
+	unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+static void remove_left_folders(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while (!is_shared_between_machines(dirfd(dir)) &&
+	       (entry = readdir(dir)))
+		if (is_folder_name(entry->d_name))
+			remove_left(dirfd(dir), entry->d_name);
+	closedir(dir);
+}
+
+/* Make a folder beside `path`, and lock it. */
+static struct hf_error *make_folder(struct hf_output *output, const char *path,
+				    const char *dir)
+{
+	struct stat ours, named;
+
+	for (;;) {
+		HF_AUTO_FREE char *template = NULL;
+		HF_AUTO_FD int fd = -1;
+
+		if (asprintf(&template, "%s/%sXXXXXX", dir, folder_prefix) <
+		    0) {
+			template = NULL;
+			return &hf_enomem;
+		}
+		if (!mkdtemp(template))
+			return cannot_write(path, dir, errno);
+		fd = open(template, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd >= 0 && !flock(fd, LOCK_EX)) {
+			/* Another run may have had it before us, and taken it
+			 * for left. */
+			if (fstat(fd, &ours) || stat(template, &named) ||
+			    ours.st_ino != named.st_ino)
+				continue;
+			output->lock_fd = HF_TAKE_FD(fd);
+		}
+		output->dir = HF_TAKE(template);
+		return NULL;
+	}
+}
+
 struct hf_error *hf_output_begin(const char *path, bool force,
 				 struct hf_output **ret)
 {
 	HF_AUTO(hf_output) struct hf_output *output = calloc(1, sizeof(*output));
 	HF_AUTO_FREE char *copy = strdup(path);
-	HF_AUTO_FREE char *template = NULL;
 	const char *dir; /* inside copy */
+	struct hf_error *err;
 	struct stat st;
 
+	if (output)
+		output->lock_fd = -1;
 	if (!output || !copy || !(output->final_path = strdup(path)))
 		return &hf_enomem;
 	dir = dirname(copy);
@@ -83,13 +203,10 @@ struct hf_error *hf_output_begin(const char *path, bool force,
 				"'%s' is not a regular file: not replaced",
 				path);
 	}
-	if (asprintf(&template, "%s/.heapfork-XXXXXX", dir) < 0) {
-		template = NULL;
-		return &hf_enomem;
-	}
-	if (!mkdtemp(template))
-		return cannot_write(path, dir, errno);
-	output->dir = HF_TAKE(template);
+	remove_left_folders(dir);
+	err = make_folder(output, path, dir);
+	if (err)
+		return err;
 	if (asprintf(&output->path, "%s/out", output->dir) < 0) {
 		output->path = NULL;
 		return &hf_enomem;
@@ -188,6 +305,8 @@ void hf_output_destroy(struct hf_output *output)
 			closedir(dir);
 		rmdir(output->dir);
 	}
+	if (output->lock_fd >= 0)
+		close(output->lock_fd);
 	free(output->final_path);
 	free(output->dir);
 	free(output->path);

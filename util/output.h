@@ -10,7 +10,8 @@ struct hf_output;
 /**
  * Begin an output file. The work happens in a fresh directory of mode 0700
  * beside the final name, so that helpers like SQLite can make files of their
- * own there; nothing is seen under the final name before the commit.
+ * own there; nothing is seen under the final name before the commit. Such
+ * directories that killed runs have left there are removed.
  *
  * @param path final name. Existing files are refused unless `force`.
  * @param force replace an existing regular file at the commit.

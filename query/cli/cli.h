@@ -19,7 +19,7 @@ enum hf_exit {
 	HF_EXIT_NOT_FOUND = 3,   /* process gone; object or type not there */
 	HF_EXIT_PERMISSION = 4,  /* the kernel forbids it */
 	HF_EXIT_UNSUPPORTED = 5, /* allocator, runtime, kernel, file version */
-	HF_EXIT_NO_SPACE = 6,    /* disk full or quota */
+	HF_EXIT_NO_SPACE = 6,    /* disk full, quota, limit of memory */
 	HF_EXIT_BAD_INPUT = 7,   /* missing, truncated or damaged file */
 	HF_EXIT_TIMEOUT = 8,
 	HF_EXIT_PARTIAL = 9,     /* a result was written, but marked partial */

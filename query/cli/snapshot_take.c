@@ -46,12 +46,23 @@ static struct hf_error *let_go(struct work *work)
 	return NULL;
 }
 
+/* As long as the child lives a slow reader costs the process more than a fast
+ * one does: it copies what it writes. From then on there is time. */
+static void no_hurry(const struct work *work)
+{
+	if (work->options->mode == HF_CAPTURE_FORK)
+		hf_low_priority_no_hurry();
+}
+
 /* The image was read for the last time: from here on the process is alone. */
 static struct hf_error *image_done(void *arg)
 {
 	struct work *work = arg;
+	bool was_released = work->released;
 	struct hf_error *err = let_go(work);
 
+	if (!was_released)
+		no_hurry(work);
 	hf_spool_discard(work->image);
 	hf_snapshot_record_end(&work->record, hf_frozen_report(work->frozen));
 	return err;
@@ -88,14 +99,17 @@ static struct hf_error *copy(struct work *work)
 	struct hf_error *err = hf_copy_out(work->frozen, work->image, &options,
 					   report);
 
-	if (!err && report->spool.is_whole)
+	if (!err && report->spool.is_whole) {
 		err = let_go(work);
+		no_hurry(work);
+	}
 	return err;
 }
 
 static struct hf_error *copy_and_index(void *arg)
 {
 	struct work *work = arg;
+	struct hf_error *err;
 	struct hf_index_options index = {
 		.snapshot = &work->record.row,
 		.image_done = image_done,
@@ -105,8 +119,8 @@ static struct hf_error *copy_and_index(void *arg)
 		.progress = work->progress,
 	};
 	const struct hf_copy_report *copied = &work->record.copy;
-	struct hf_error *err = copy(work);
 
+	err = copy(work);
 	if (err)
 		return err;
 	if (copied->spool.place != HF_SPOOL_NOWHERE)

@@ -5,12 +5,18 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "util/array.h"
 #include "util/file.h"
+#include "util/low_priority.h"
 #include "util/output.h"
 #include "util/parse.h"
 #include "util/progress.h"
@@ -219,6 +225,173 @@ static void progress_ends_the_work_when_cancelled(void **state)
 	hf_error_destroy(err);
 }
 
+/* A run in `dir` that is killed in the middle of its work; `hold`: one that
+ * is not. @return its pid; it has made its files. */
+static pid_t start_run(const char *dir, bool hold)
+{
+	char path[64], byte;
+	int ready[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		struct hf_output *output;
+		char journal[128];
+
+		snprintf(path, sizeof(path), "%s/a", dir);
+		if (hf_output_begin(path, false, &output))
+			_exit(1);
+		write_text(hf_output_path(output), "half");
+		snprintf(journal, sizeof(journal), "%s-journal",
+			 hf_output_path(output));
+		write_text(journal, "half");
+		if (write(ready[1], "r", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	if (!hold) {
+		kill(pid, SIGKILL);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+	}
+	return pid;
+}
+
+static int num_entries(const char *dir)
+{
+	char command[96];
+	FILE *file;
+	int num;
+
+	snprintf(command, sizeof(command), "ls -A '%s' | wc -l", dir);
+	file = popen(command, "r");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%d", &num), 1);
+	pclose(file);
+	return num;
+}
+
+static void begin_and_end(const char *dir)
+{
+	struct hf_output *output;
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/b", dir);
+	assert_null(hf_output_begin(path, false, &output));
+	hf_output_destroy(output);
+}
+
+static void what_a_killed_run_left_is_removed(void **state)
+{
+	char dir[] = "/tmp/hf-output-XXXXXX", path[96];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	start_run(dir, false);
+	start_run(dir, false);
+	assert_int_equal(num_entries(dir), 1); /* the second found the first */
+	/* Others look a little like ours, or are not as we make them. */
+	snprintf(path, sizeof(path), "%s/.heapfork-notes", dir);
+	write_text(path, "mine");
+	snprintf(path, sizeof(path), "%s/.heapfork-longer-name", dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/.heapfork-public", dir);
+	assert_int_equal(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/.heapfork-linked", dir);
+	assert_int_equal(symlink("/tmp", path), 0);
+	begin_and_end(dir);
+	assert_int_equal(num_entries(dir), 4);
+	snprintf(path, sizeof(path), "rm -r '%s'", dir);
+	assert_int_equal(system(path), 0);
+}
+
+static void what_another_run_holds_stays(void **state)
+{
+	char dir[] = "/tmp/hf-output-XXXXXX";
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	pid = start_run(dir, true);
+	begin_and_end(dir);
+	assert_int_equal(num_entries(dir), 1);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	begin_and_end(dir);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void runs_at_once_do_not_take_each_others_folder(void **state)
+{
+	enum { NUM_RUNS = 4, ROUNDS = 150 };
+	char dir[] = "/tmp/hf-output-XXXXXX", path[64];
+	pid_t pids[NUM_RUNS];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/c", dir);
+	for (int i = 0; i < NUM_RUNS; i++) {
+		pids[i] = fork();
+		assert_true(pids[i] >= 0);
+		if (pids[i])
+			continue;
+		for (int round = 0; round < ROUNDS; round++) {
+			struct hf_output *output;
+			FILE *file;
+
+			if (hf_output_begin(path, false, &output))
+				_exit(1);
+			sched_yield();
+			file = fopen(hf_output_path(output), "w");
+			if (!file || fclose(file) ||
+			    access(hf_output_path(output), F_OK))
+				_exit(2);
+			hf_output_destroy(output);
+		}
+		_exit(0);
+	}
+	for (int i = 0; i < NUM_RUNS; i++) {
+		int status;
+
+		assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(rmdir(dir), 0);
+}
+
+enum { IOPRIO_WHO_PROCESS_ = 1, IOPRIO_CLASS_SHIFT_ = 13, IOPRIO_IDLE_ = 3 };
+
+static struct hf_error *look_at_priority(void *arg)
+{
+	int *nice = arg;
+
+	*nice = getpriority(PRIO_PROCESS, 0);
+	hf_low_priority_no_hurry();
+	*nice = getpriority(PRIO_PROCESS, 0) - *nice;
+	assert_int_equal(sched_getscheduler(0), SCHED_BATCH);
+	assert_int_equal(syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS_, 0) >>
+			 IOPRIO_CLASS_SHIFT_, IOPRIO_IDLE_);
+	return &hf_not_found;
+}
+
+static void low_priority_is_for_the_work_alone(void **state)
+{
+	int before = getpriority(PRIO_PROCESS, 0), nice = 0;
+	int policy = sched_getscheduler(0);
+
+	(void)state;
+	assert_ptr_equal(hf_run_low_priority(look_at_priority, &nice),
+			 &hf_not_found);
+	assert_int_equal(nice, before + 10 < 19 ? 10 : 19 - before);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
+	assert_int_equal(sched_getscheduler(0), policy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -227,6 +400,10 @@ int main(void)
 		cmocka_unit_test(array_refuses_sizes_that_wrap),
 		cmocka_unit_test(numbers_are_parsed_whole_or_not),
 		cmocka_unit_test(output_appears_whole_or_not_at_all),
+		cmocka_unit_test(what_a_killed_run_left_is_removed),
+		cmocka_unit_test(what_another_run_holds_stays),
+		cmocka_unit_test(runs_at_once_do_not_take_each_others_folder),
+		cmocka_unit_test(low_priority_is_for_the_work_alone),
 		cmocka_unit_test(errors_of_an_output_name_the_file_of_the_user),
 		cmocka_unit_test(progress_ends_the_work_when_cancelled),
 	};
