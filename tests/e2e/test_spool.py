@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 from hf_e2e import Snapshot, Victim, check, children, fail
 
@@ -49,9 +50,19 @@ def compare(name, direct, copied):
           number[0] > 3, "%s: the same rows: %s" % (name, number))
 
 
+def settle(victim):
+    """Wait until it waits: between two snapshots nothing moves."""
+    calls = []
+    while len(calls) < 5 or "running" in calls[-1] or len(set(calls[-5:])) > 1:
+        with open("/proc/%d/syscall" % victim.pid) as file:
+            calls.append(file.read())
+        time.sleep(0.01)
+
+
 def main():
     heapfork, program, writer = sys.argv[1:]
     victim = Victim([program])
+    settle(victim)
     direct = Snapshot(heapfork, victim.pid, ["--spool", "none"])
     check(fact(direct, "capture.read_from") == "direct" and
           fact(direct, "capture.copied_bytes") == "0" and
@@ -85,6 +96,7 @@ def main():
         return
     # Its memory does not fit into half of what this address space has left.
     victim = Victim([writer, "96"])
+    settle(victim)
     direct = Snapshot(heapfork, victim.pid, ["--spool", "none"])
     for options, wanted in (([], "direct"), (["--spool"], "file")):
         with tempfile.TemporaryDirectory() as folder:
