@@ -32,7 +32,9 @@
 enum {
 	PAGE_BYTES = 4096,
 	HUGE_BYTES = 2 << 20,
-	ROUNDS = 3,               /* the median counts */
+	ROUNDS = 3,
+	TRIES = 3,                /* when others took the CPU in the wrong
+				   * moment, and more costs less */
 	STOPS = 9,
 	LIMIT_MS = 3000,          /* then the lab is given up */
 	SMALL_BYTES_MAX = 64 << 20,
@@ -197,35 +199,64 @@ static void flush_caches(const char *filler)
 		sum += *(const uint64_t *)(filler + i);
 }
 
-/* 0: it failed. */
-static uint64_t measure_fork(const char *filler)
+/* Others run on this machine, too. What a page costs is taken from the time
+ * on a CPU, which they change little; how much longer a fork takes because of
+ * them, from all forks together. */
+struct fork_cost {
+	uint64_t least_ns;  /* on a CPU; 0: it failed */
+	uint64_t usual_ns;
+};
+
+static uint64_t cpu_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct fork_cost measure_fork(struct hf_lab *lab, const char *filler)
 {
 	uint64_t ns[ROUNDS];
+	struct fork_cost cost = { 0 };
 
 	for (size_t i = 0; i < ROUNDS; i++) {
-		uint64_t start;
+		uint64_t start, cpu_start;
 		pid_t pid;
 
 		flush_caches(filler);
 		start = hf_now_ns();
+		cpu_start = cpu_now_ns();
 		pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 		if (pid == 0)
 			syscall(SYS_exit_group, 0);
-		ns[i] = hf_now_ns() - start;
+		ns[i] = cpu_now_ns() - cpu_start;
+		lab->forks_cpu_ns += ns[i];
+		lab->forks_ns += hf_now_ns() - start;
 		if (pid < 0)
-			return 0;
+			return cost;
 		while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
 			;
 	}
-	return median(ns, ROUNDS);
+	cost.usual_ns = median(ns, ROUNDS); /* which sorts them */
+	cost.least_ns = ns[0];
+	return cost;
 }
 
-static uint64_t per_item_ps(uint64_t with_ns, uint64_t without_ns,
-			    uint64_t num)
+/* Picoseconds for each of `num` that are there now; `before`: without them.
+ * 0: it cannot be measured. */
+static uint64_t per_item_ps(struct hf_lab *lab, const char *filler,
+			    uint64_t num,
+			    const struct fork_cost *before,
+			    struct fork_cost *ret)
 {
-	if (!num || with_ns <= without_ns)
-		return 0;
-	return (with_ns - without_ns) * 1000 / num;
+	for (int i = 0; num && i < TRIES; i++) {
+		*ret = measure_fork(lab, filler);
+		if (ret->usual_ns > before->least_ns)
+			return (ret->usual_ns - before->least_ns) * 1000 /
+			       num;
+	}
+	return 0;
 }
 
 static bool populate(char *ptr, size_t bytes)
@@ -284,14 +315,15 @@ static bool is_huge(const char *ptr)
 
 static void measure_forks(struct hf_lab *lab)
 {
-	uint64_t empty = measure_fork(NULL), with_huge, with_small, with_all;
+	struct fork_cost empty = measure_fork(lab, NULL), with_huge = empty;
+	struct fork_cost other;
 	char *region = map(HUGE_REGION_BYTES + HUGE_BYTES,
 			   PROT_READ | PROT_WRITE);
 	char *huge, *small, *many;
 	uint64_t start;
 	size_t done = 0;
 
-	if (!region || !empty)
+	if (!region || !empty.least_ns)
 		return;
 	huge = (char *)(((uintptr_t)region + HUGE_BYTES - 1) &
 			~(uintptr_t)(HUGE_BYTES - 1));
@@ -301,13 +333,11 @@ static void measure_forks(struct hf_lab *lab)
 	if (populate(huge, HUGE_BYTES) && is_huge(huge) &&
 	    populate(huge, HUGE_REGION_BYTES)) {
 		lab->huge_pages = HUGE_REGION_BYTES / HUGE_BYTES;
-		with_huge = measure_fork(huge);
-		lab->huge_page_ps =
-			per_item_ps(with_huge, empty, lab->huge_pages);
+		lab->huge_page_ps = per_item_ps(lab, huge, lab->huge_pages,
+						&empty, &with_huge);
 	} else {
 		munmap(region, HUGE_REGION_BYTES + HUGE_BYTES);
 		huge = NULL;
-		with_huge = empty;
 	}
 
 	small = map(SMALL_BYTES_MAX, PROT_READ | PROT_WRITE);
@@ -321,10 +351,12 @@ static void measure_forks(struct hf_lab *lab)
 		done += SMALL_STEP_BYTES;
 	if (!done)
 		return;
-	with_small = measure_fork(huge ? huge : small);
-	lab->small_page_ps =
-		per_item_ps(with_small, with_huge, done / PAGE_BYTES);
+	lab->small_page_ps = per_item_ps(lab, huge,
+					 done / PAGE_BYTES, &with_huge,
+					 &other);
 	munmap(small, SMALL_BYTES_MAX);
+	if (!lab->small_page_ps)
+		return; /* nothing could be predicted */
 
 	many = map((size_t)NUM_MAPPINGS * 2 * PAGE_BYTES, PROT_NONE);
 	for (size_t i = 0; many && i < NUM_MAPPINGS; i++) {
@@ -334,10 +366,11 @@ static void measure_forks(struct hf_lab *lab)
 			return;
 		*(volatile char *)page = 1;
 	}
-	with_all = many ? measure_fork(huge) : 0;
-	lab->mapping_ps = per_item_ps(with_all, with_huge, NUM_MAPPINGS * 2);
+	if (many)
+		lab->mapping_ps = per_item_ps(lab, NULL, NUM_MAPPINGS * 2,
+					      &with_huge, &other);
 	lab->small_pages = done / PAGE_BYTES;
-	lab->fork_ns = empty;
+	lab->fork_ns = empty.usual_ns;
 }
 
 /* ---- the lab ---- */

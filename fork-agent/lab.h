@@ -31,10 +31,14 @@ struct hf_lab {
 	int fifo_error;         /* SCHED_FIFO */
 	/* Costs; 0: not measured. */
 	uint64_t thread_ns;     /* an idle thread: stop, registers, resume */
-	uint64_t fork_ns;       /* a fork with next to no memory */
+	uint64_t fork_ns;       /* a fork with next to no memory; 0: forks
+				 * could not be measured, nor anything below */
 	uint64_t small_page_ps; /* and for each 4 KiB page, picoseconds */
 	uint64_t huge_page_ps;  /* and for each 2 MiB page */
 	uint64_t mapping_ps;    /* and for each mapping */
+	/* Those are of a fork that has its CPU for itself. */
+	uint64_t forks_cpu_ns;  /* all forks that were measured, on a CPU */
+	uint64_t forks_ns;      /* and on the clock: other programs ran, too */
 	uint64_t small_pages;   /* measured with so many */
 	uint64_t huge_pages;    /* 0: there are none here */
 };

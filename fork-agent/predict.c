@@ -63,6 +63,16 @@ static uint64_t times_ps(uint64_t num, uint64_t ps)
 							   product / 1000;
 }
 
+/* As busy as the machine is now, the clock runs faster than our CPU time. */
+static uint64_t on_the_clock(const struct hf_lab *lab, uint64_t cpu_ns)
+{
+	double stretch = lab->forks_cpu_ns ? (double)lab->forks_ns /
+						     (double)lab->forks_cpu_ns :
+					     1;
+
+	return stretch > 1 ? (uint64_t)((double)cpu_ns * stretch) : cpu_ns;
+}
+
 void hf_predict_from(const struct hf_lab *lab,
 		     const struct hf_memory_account *account,
 		     const struct hf_thread_count *threads, uint32_t num_cpus,
@@ -83,6 +93,7 @@ void hf_predict_from(const struct hf_lab *lab,
 			       account->num_mappings * MAPPING_BYTES,
 	};
 
+	result.fork_ns = on_the_clock(lab, result.fork_ns);
 	result.pause_ns = result.threads_ns + result.fork_ns;
 	result.most_bytes = result.child_bytes + account->private_bytes;
 	*ret = result;

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""`heapfork doctor`, --dry-run, --max-pause and --timeout: what they say, that
+it is true, and that nobody is stopped or changed by it.
+
+The predicted pause is compared with the real one of the same process at the
+same time, in factors, and more than once: other programs want this machine's
+CPUs, too.
+
+usage: test_doctor.py HEAPFORK VICTIM
+
+SPDX-License-Identifier: MIT
+"""
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+from hf_e2e import Snapshot, Victim, check, children, fail, threads
+
+FACTOR = 4
+TRIES = 6
+
+
+def run(heapfork, *arguments):
+    return subprocess.run([heapfork, *arguments], capture_output=True,
+                          text=True)
+
+
+def checks(heapfork, pid, *arguments):
+    done = run(heapfork, "doctor", "--json", str(pid), *arguments)
+    return {row["check"]: row for row in json.loads(done.stdout)}
+
+
+def heap(program, mib, kind):
+    victim = Victim([program, str(mib), kind])
+    if victim.words("skipped"):
+        return None
+    return victim
+
+
+def prediction_is_near(heapfork, program, mib, kind):
+    """@return the median of a few predicted pauses, ns."""
+    victim = heap(program, mib, kind)
+    if not victim:
+        print("skipped: %d MiB of %s pages: not here" % (mib, kind))
+        return None
+    seen, values = [], []
+    for _ in range(TRIES):
+        predicted = checks(heapfork, victim.pid)["pause"]["value"]
+        values.append(predicted)
+        snap = Snapshot(heapfork, victim.pid)
+        real = snap.one("SELECT pause_ns FROM snapshot")[0]
+        seen.append("%.2f/%.2f ms" % (predicted / 1e6, real / 1e6))
+        if real / FACTOR <= predicted <= real * FACTOR:
+            print("ok: %d MiB of %s pages: predicted/real %s" %
+                  (mib, kind, ", ".join(seen)))
+            break
+    else:
+        fail("%d MiB of %s pages: predicted/real %s" %
+             (mib, kind, ", ".join(seen)))
+    while len(values) < 5:
+        values.append(checks(heapfork, victim.pid)["pause"]["value"])
+    victim.end()
+    return sorted(values)[len(values) // 2]
+
+
+def prediction_grows(heapfork, program):
+    usual = {(mib, kind): prediction_is_near(heapfork, program, mib, kind)
+             for mib in (64, 512) for kind in ("small", "huge")}
+    check(usual[64, "small"] < usual[512, "small"],
+          "more small pages: a longer pause")
+    if usual[512, "huge"]:
+        check(usual[512, "huge"] < usual[512, "small"],
+              "huge pages: a shorter pause than with small ones")
+
+
+def threads_count(heapfork, program):
+    few, many = (Victim([program, "8", "small", str(num)])
+                 for num in (1, 200))
+    few_ns, many_ns = (
+        min(checks(heapfork, victim.pid)["pause"]["value"] for _ in range(3))
+        for victim in (few, many))
+    check(checks(heapfork, many.pid)["threads"]["value"] == 201,
+          "all threads are counted")
+    check(few_ns < many_ns, "more threads: a longer pause")
+    few.end()
+    many.end()
+
+
+def switches(pid):
+    with open("/proc/%d/status" % pid) as status:
+        text = status.read()
+    return re.search(r"TracerPid:\t0\n", text) is not None, \
+        re.search(r"nonvoluntary_ctxt_switches:\t(\d+)", text).group(1)
+
+
+def nobody_is_stopped(heapfork, program):
+    victim = heap(program, 8, "small")
+    before = threads(victim.pid), children(victim.pid), switches(victim.pid)
+    for arguments in (["doctor", str(victim.pid)],
+                      ["snapshot", "-p", str(victim.pid), "--dry-run"]):
+        done = run(heapfork, *arguments)
+        check(done.returncode == 0, "nothing is in its way")
+        check("nothing is in the way" in done.stdout, "... it says")
+        check(not done.stderr, "and nothing else: " + done.stderr)
+    after = threads(victim.pid), children(victim.pid), switches(victim.pid)
+    check(before == after, "the process sleeps on, has no child, no tracer")
+    victim.end()
+
+
+def says_the_same(heapfork, program):
+    victim = heap(program, 8, "small")
+    as_json = checks(heapfork, victim.pid)
+    as_csv = list(csv.DictReader(io.StringIO(
+        run(heapfork, "doctor", "--csv", str(victim.pid)).stdout)))
+    as_table = run(heapfork, "doctor", str(victim.pid)).stdout
+    dry = run(heapfork, "snapshot", "--dry-run", "-p", str(victim.pid)).stdout
+    names = list(as_json)
+    check([row["check"] for row in as_csv] == names, "CSV has the same checks")
+    for text, name in ((as_table, "the table"), (dry, "--dry-run")):
+        check([line.split()[0] for line in text.splitlines()[1:len(names) + 1]]
+              == names, name + " has the same checks")
+    check(all(row["verdict"] in ("ok", "warning", "unknown", "blocker") and
+              row["found"] for row in as_json.values()),
+          "each has a verdict, and what was found")
+    check(all(row["cause"] for row in as_json.values()
+              if row["verdict"] in ("warning", "blocker")),
+          "what is not well has a cause")
+    check(run(heapfork, "doctor").returncode == 2, "which process? is asked")
+    victim.end()
+
+
+def max_pause(heapfork, program, folder):
+    victim = heap(program, 256, "small")
+    output = os.path.join(folder, "a.heap")
+    base = ["-p", str(victim.pid), "-o", output]
+    # A limit far below what anybody could do, and one far above.
+    predicted_ms = checks(heapfork, victim.pid)["pause"]["value"] / 1e6
+    check(predicted_ms > 1, "256 MiB of small pages take a millisecond")
+    done = run(heapfork, "snapshot", *base, "--max-pause", "1")
+    check(done.returncode == 11, "above --max-pause: exit 11, not %d: %s" %
+          (done.returncode, done.stderr))
+    check("longer than --max-pause 1" in done.stderr and
+          "cause: " in done.stderr and "fix: " in done.stderr, "... it says so")
+    check(not os.path.exists(output), "... and takes none")
+    done = run(heapfork, "snapshot", "--dry-run", *base, "--max-pause", "1")
+    check(done.returncode == 11 and not os.path.exists(output),
+          "--dry-run says the same")
+    done = run(heapfork, "snapshot", *base, "--max-pause", "60000", "-v")
+    check(done.returncode in (0, 9), "below it: a snapshot")
+    check(re.search(r"^predicted: [0-9.]+ ms; the pause was [0-9.]+ times",
+                    done.stderr, re.M), "-v compares the two")
+    snap = Snapshot(heapfork, victim.pid, ["--max-pause", "60000"])
+    value = snap.one("SELECT value FROM meta WHERE key = "
+                     "'capture.predicted_pause_ns'")[0]
+    check(int(value) > 0, "the prediction is kept")
+    check(run(heapfork, "snapshot", *base, "--force", "--mode", "stop",
+              "--max-pause", "9").returncode == 2,
+          "--mode stop has no such pause")
+    victim.end()
+
+
+def timeout(heapfork, program, folder):
+    # So many objects that the index takes longer than the limit.
+    victim = Victim([program, "3000", "blocks"])
+    output = os.path.join(folder, "b.heap")
+    start = time.monotonic()
+    done = run(heapfork, "snapshot", "-p", str(victim.pid), "-o", output,
+               "--timeout", "1")
+    took = time.monotonic() - start
+    if done.returncode in (0, 9) and took < 1:
+        print("skipped: this machine indexes 3 million objects in %.2f s" %
+              took)
+    else:
+        check(done.returncode == 8, "--timeout: exit 8, not %d: %s" %
+              (done.returncode, done.stderr))
+        check("within --timeout 1" in done.stderr, "... it says so")
+        check(not os.path.exists(output), "... and leaves no file")
+        check(sorted(os.listdir(folder)) == [], "... nor a part of one")
+    check(children(victim.pid) == [], "the child is gone, and reaped")
+    check(victim.alive(), "the process goes on")
+    victim.end()
+
+
+def main():
+    heapfork, program = sys.argv[1:3]
+    nobody_is_stopped(heapfork, program)
+    says_the_same(heapfork, program)
+    threads_count(heapfork, program)
+    prediction_grows(heapfork, program)
+    with tempfile.TemporaryDirectory() as folder:
+        timeout(heapfork, program, folder)
+        max_pause(heapfork, program, folder)
+
+
+if __name__ == "__main__":
+    main()
