@@ -17,6 +17,8 @@ enum {
 	CHILD_BYTES = 64 << 10,   /* task, kernel stack, address space */
 };
 
+static const uint64_t longest_ns = UINT64_C(1000) * 3600 * 1000 * 1000 * 1000;
+
 static struct hf_error *count_thread(void *arg, pid_t tid)
 {
 	struct hf_thread_count *count = arg;
@@ -55,12 +57,20 @@ bool hf_predict_can(const struct hf_lab *lab)
 	return lab->thread_ns && lab->fork_ns;
 }
 
+/* Numbers of damaged or hostile text stay numbers: no more than longest_ns. */
 static uint64_t times_ps(uint64_t num, uint64_t ps)
 {
 	uint64_t product;
 
-	return __builtin_mul_overflow(num, ps, &product) ? UINT64_MAX / 8 :
-							   product / 1000;
+	if (__builtin_mul_overflow(num, ps, &product) ||
+	    product / 1000 > longest_ns)
+		return longest_ns;
+	return product / 1000;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+	return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
 }
 
 /* As busy as the machine is now, the clock runs faster than our CPU time. */
@@ -89,13 +99,14 @@ void hf_predict_from(const struct hf_lab *lab,
 			   times_ps(account->small_pages, lab->small_page_ps) +
 			   times_ps(account->huge_pages, lab->huge_page_ps) +
 			   times_ps(account->num_mappings, lab->mapping_ps),
-		.child_bytes = CHILD_BYTES + account->table_bytes +
-			       account->num_mappings * MAPPING_BYTES,
+		.child_bytes = sum(CHILD_BYTES + account->num_mappings *
+						 MAPPING_BYTES,
+				   account->table_bytes),
 	};
 
 	result.fork_ns = on_the_clock(lab, result.fork_ns);
 	result.pause_ns = result.threads_ns + result.fork_ns;
-	result.most_bytes = result.child_bytes + account->private_bytes;
+	result.most_bytes = sum(result.child_bytes, account->private_bytes);
 	*ret = result;
 }
 

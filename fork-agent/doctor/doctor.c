@@ -44,6 +44,7 @@ static const struct {
 	{ hf_check_pinned, true },
 	{ hf_check_not_copied, false },
 	{ hf_check_allocator, false },
+	{ hf_check_left, false },
 	{ hf_check_pids, false },
 	{ hf_check_reading, false },
 	{ hf_check_pagemap_scan, false },

@@ -7,6 +7,7 @@
 
 #include "fork-agent/cgroup.h"
 #include "fork-agent/doctor/patient.h"
+#include "fork-agent/reap_left.h"
 #include "util/file.h"
 
 /* The kernel asks in this order (Linux 6.18 kernel/fork.c copy_process):
@@ -179,4 +180,28 @@ void hf_check_machine_pids(struct hf_patient *patient)
 	no_more(check);
 	hf_check_fix(check, "as root of the machine: sysctl kernel.pid_max=... "
 		     "kernel.threads-max=...");
+}
+
+void hf_check_left(struct hf_patient *patient)
+{
+	uint32_t num;
+	struct hf_error *err = hf_reap_left_count(patient->pid, &num);
+	struct hf_check *check;
+
+	if (err) {
+		hf_error_ignore(err);
+		hf_checkup_add(patient->checkup, "left-behind",
+			       HF_VERDICT_UNKNOWN, "not visible");
+		return;
+	}
+	check = hf_checkup_add(patient->checkup, "left-behind", HF_VERDICT_OK,
+			       "%" PRIu32 " dead children that look like those "
+			       "of killed snapshots", num);
+	hf_check_value(check, num, "processes");
+	if (!num)
+		return;
+	check->verdict = HF_VERDICT_WARNING;
+	hf_check_cause(check, "heapfork was killed before the process had "
+		       "reaped them; each takes a pid, and no memory");
+	hf_check_fix(check, "heapfork doctor --reap %d", patient->pid);
 }

@@ -84,6 +84,7 @@ void hf_check_pinned(struct hf_patient *patient);
 void hf_check_processes(struct hf_patient *patient);
 void hf_check_pids_cgroup(struct hf_patient *patient);
 void hf_check_machine_pids(struct hf_patient *patient);
+void hf_check_left(struct hf_patient *patient);
 
 /* memory.c: is there memory for it? */
 void hf_check_overcommit(struct hf_patient *patient);

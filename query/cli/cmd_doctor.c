@@ -1,12 +1,20 @@
 /* heapfork doctor: what is in the way of a snapshot, and what it would cost.
  * SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <signal.h>
+
+#include "fork-agent/reap_left.h"
 #include "query/cli/checkup_rows.h"
 #include "util/parse.h"
 
 struct doctor_args {
 	struct hf_cli *cli;
 	uint64_t pid; /* 0: not given */
+	bool reap;
+	bool unrecorded;
 };
+
+enum { KEY_REAP = HF_KEY_VERB, KEY_UNRECORDED };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -23,6 +31,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "one process only");
 		err = hf_parse_range(arg, "PID", 1, INT32_MAX, &args->pid);
 		break;
+	case KEY_UNRECORDED:
+		args->unrecorded = true;
+		args->reap = true;
+		return 0;
+	case KEY_REAP:
+		args->reap = true;
+		return 0;
 	case ARGP_KEY_END:
 		if (!args->pid)
 			argp_error(state, "which process?");
@@ -38,6 +53,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option options[] = {
 	{ "pid", 'p', "PID", 0, "The process", 0 },
+	{ "reap", KEY_REAP, 0, 0,
+	  "Have it reap what killed snapshots left behind, instead", 0 },
+	{ "unrecorded", KEY_UNRECORDED, 0, 0,
+	  "As --reap, also zombies of which no record is left", 0 },
 	{ 0 },
 };
 
@@ -57,9 +76,30 @@ static const struct argp argp = {
 	       "what the snapshot would end with.\n"
 	       "\n"
 	       "    heapfork doctor 4711\n"
-	       "    heapfork doctor --json $(pidof -s nginx)\n",
+	       "    heapfork doctor --json $(pidof -s nginx)\n"
+	       "    heapfork doctor --reap 4711\n",
 	.children = children,
 };
+
+static struct hf_error *reap(struct hf_cli *cli,
+			     const struct doctor_args *args)
+{
+	struct hf_reap_left_result result = { 0 };
+	struct hf_error *err;
+
+	signal(SIGPIPE, SIG_IGN);
+	err = hf_reap_left(&(struct hf_reap_left_options){
+				   .pid = (pid_t)args->pid,
+				   .unrecorded = args->unrecorded },
+			   &result);
+	hf_cli_note(cli, "records of killed snapshots: %" PRIu32 "; zombies "
+		    "reaped: %" PRIu32 ", left: %" PRIu32,
+		    result.num_records, result.num_reaped, result.num_left);
+	if (result.pause_ns)
+		hf_cli_note(cli, "one thread was stopped for %.1f ms",
+			    (double)result.pause_ns / 1e6);
+	return err;
+}
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 {
@@ -68,6 +108,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 
 	if (err)
 		return err;
+	if (args.reap)
+		return reap(cli, &args);
 	return hf_checkup_print(cli, &(struct hf_doctor_options){
 					     .pid = (pid_t)args.pid });
 }

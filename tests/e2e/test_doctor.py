@@ -183,6 +183,40 @@ def timeout(heapfork, program, folder):
         check(not os.path.exists(output), "... and leaves no file")
         check(sorted(os.listdir(folder)) == [], "... nor a part of one")
     check(children(victim.pid) == [], "the child is gone, and reaped")
+    check(victim.alive(), "the process is there")
+    victim.end()
+
+
+def zombies(pid):
+    return [child for child, state in children(pid) if state == "Z"]
+
+
+def reap(heapfork, program, folder):
+    victim = Victim([program, "3000", "blocks"])
+    # Killed while it reads the child: that dies with it, and is left.
+    tool = subprocess.Popen(
+        [heapfork, "snapshot", "-p", str(victim.pid), "--spool", "none", "-o",
+         os.path.join(folder, "c.heap")], stderr=subprocess.PIPE, text=True)
+    while not tool.stderr.readline().startswith("paused"):
+        check(tool.poll() is None, "the snapshot goes on")
+    tool.kill()
+    tool.wait()
+    tool.stderr.close()
+    for _ in range(1000):
+        if zombies(victim.pid):
+            break
+        time.sleep(0.01)
+    check(len(zombies(victim.pid)) == 1, "a killed snapshot leaves a zombie")
+    row = checks(heapfork, victim.pid)["left-behind"]
+    check(row["verdict"] == "warning" and row["value"] == 1 and
+          "--reap %d" % victim.pid in row["fix"], "the doctor sees it")
+    check(zombies(victim.pid), "... and does nothing about it")
+    done = run(heapfork, "doctor", "--reap", str(victim.pid))
+    check(done.returncode == 0 and "zombies reaped: 1, left: 0" in done.stderr,
+          "--reap has it reaped: " + done.stderr)
+    check(children(victim.pid) == [], "it is gone")
+    check(checks(heapfork, victim.pid)["left-behind"]["verdict"] == "ok",
+          "the doctor agrees")
     check(victim.alive(), "the process goes on")
     victim.end()
 
@@ -196,6 +230,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         timeout(heapfork, program, folder)
         max_pause(heapfork, program, folder)
+    with tempfile.TemporaryDirectory() as folder:
+        reap(heapfork, program, folder)
 
 
 if __name__ == "__main__":
