@@ -33,12 +33,13 @@ enum {
 	PAGE_BYTES = 4096,
 	HUGE_BYTES = 2 << 20,
 	ROUNDS = 3,
-	TRIES = 3,                /* when others took the CPU in the wrong
+	TRIES = 5,                /* when others took the CPU in the wrong
 				   * moment, and more costs less */
 	STOPS = 9,
-	LIMIT_MS = 3000,          /* then the lab is given up */
+	LIMIT_MS = 10000,         /* then the lab is given up */
 	SMALL_BYTES_MAX = 64 << 20,
 	SMALL_STEP_BYTES = 2 << 20,
+	SMALL_BYTES_MIN = 8 << 20, /* less drowns in noise */
 	POPULATE_LIMIT_NS = 40 * 1000 * 1000,
 	HUGE_REGION_BYTES = 32 << 20,
 	NUM_MAPPINGS = 256,       /* with a page each, and as many between */
@@ -346,7 +347,8 @@ static void measure_forks(struct hf_lab *lab)
 	madvise(small, SMALL_BYTES_MAX, MADV_NOHUGEPAGE);
 	start = hf_now_ns();
 	while (done < SMALL_BYTES_MAX &&
-	       hf_now_ns() - start < POPULATE_LIMIT_NS &&
+	       (done < SMALL_BYTES_MIN ||
+		hf_now_ns() - start < POPULATE_LIMIT_NS) &&
 	       populate(small + done, SMALL_STEP_BYTES))
 		done += SMALL_STEP_BYTES;
 	if (!done)

@@ -54,9 +54,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp_option options[] = {
 	{ "pid", 'p', "PID", 0, "The process", 0 },
 	{ "reap", KEY_REAP, 0, 0,
-	  "Have it reap what killed snapshots left behind, instead", 0 },
+	  "Have it reap what snapshots left behind", 0 },
 	{ "unrecorded", KEY_UNRECORDED, 0, 0,
-	  "As --reap, also zombies of which no record is left", 0 },
+	  "... also if no record is left of it", 0 },
 	{ 0 },
 };
 
