@@ -380,8 +380,10 @@ int main(int argc, char **argv)
 	parse(argc, argv, &options);
 	bench_print_machine();
 	goals.null_call_ns = bench_null_call_ns();
+	goals.null_ptrace_ns = bench_null_ptrace_ns();
 	goals.wake_ns = bench_wake_ns();
-	printf("Null call %.2f µs; wake %.2f µs.\n", goals.null_call_ns / 1e3,
+	printf("Null call %.2f µs, of ptrace %.2f µs; wake %.2f µs.\n",
+	       goals.null_call_ns / 1e3, goals.null_ptrace_ns / 1e3,
 	       goals.wake_ns / 1e3);
 	if (wanted(&options, "pause"))
 		bench_cells(&options, &goals);

@@ -6,8 +6,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,6 +35,35 @@ double bench_null_call_ns(void)
 			syscall(SYS_getppid);
 		bench_series_add(&batches, hf_now_ns() - start);
 	}
+	return bench_median_ms(&batches) * 1e6 / CALLS;
+}
+
+double bench_null_ptrace_ns(void)
+{
+	struct bench_series batches = { .num = 0 };
+	unsigned long message;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		bench_die("cannot fork");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0)
+		exit(77);
+	ptrace(PTRACE_INTERRUPT, pid, NULL, NULL);
+	waitpid(pid, NULL, __WALL);
+	for (int i = 0; i < BATCHES; i++) {
+		uint64_t start = hf_now_ns();
+
+		for (int k = 0; k < CALLS; k++)
+			ptrace(PTRACE_GETEVENTMSG, pid, NULL, &message);
+		bench_series_add(&batches, hf_now_ns() - start);
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, __WALL);
 	return bench_median_ms(&batches) * 1e6 / CALLS;
 }
 

@@ -74,7 +74,8 @@ void bench_goals_take(struct bench_goals *goals, const struct bench_cell *cell)
 {
 	const char *pages = cell->huge ? "2 MiB" : "4 KiB";
 	double ns = bench_median_ms(&cell->threads_ns) * 1e6 / cell->threads;
-	double own = cell->calls * goals->null_call_ns + goals->wake_ns;
+	double calls[] = { goals->null_call_ns, goals->null_ptrace_ns };
+	const char *names[] = { "null calls", "null calls of ptrace" };
 
 	if (cell->busy)
 		return;
@@ -83,11 +84,16 @@ void bench_goals_take(struct bench_goals *goals, const struct bench_cell *cell)
 		      "pause : own fork, %" PRIu64 " MiB, %s, %" PRIu32
 		      " threads", cell->mib, pages, cell->threads);
 	/* With few threads what is done once in a pause is most of it. */
-	if (!cell->huge && cell->mib <= 64 && cell->threads >= 64)
+	for (int i = 0; i < 2 && cell->calls && !cell->huge &&
+			cell->mib <= 64 && cell->threads >= 64; i++) {
+		double own = cell->calls * calls[i] + goals->wake_ns;
+
 		judge(goals, 1.5, false, ns / own,
 		      "stop, registers, resume a thread (%.1f µs) : %" PRIu32
-		      " null calls and a wake (%.1f µs), %" PRIu32 " threads",
-		      ns / 1e3, cell->calls, own / 1e3, cell->threads);
+		      " %s and a wake (%.1f µs), %" PRIu32 " threads",
+		      ns / 1e3, cell->calls, names[i], own / 1e3,
+		      cell->threads);
+	}
 	if (cell->mib == 500)
 		judge(goals, 20, true, bench_ratio(&cell->gcore, &cell->pause),
 		      "gcore : pause, 500 MiB, %s, %" PRIu32 " threads", pages,

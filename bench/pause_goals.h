@@ -35,7 +35,7 @@ struct bench_verdict {
 };
 
 struct bench_goals {
-	double null_call_ns, wake_ns; /* of this machine */
+	double null_call_ns, null_ptrace_ns, wake_ns; /* of this machine */
 	struct bench_verdict verdicts[BENCH_MAX_VERDICTS];
 	uint32_t num;
 };
