@@ -168,6 +168,7 @@ static struct hf_error *take_rest(const struct hf_image *image,
 					  : HF_HOLDER_UNKNOWN,
 			.range = range,
 			.thread_index = UINT32_MAX,
+			.frame = UINT32_MAX,
 			.module_id = HF_NO_MODULE,
 		};
 		struct hf_error *err;
@@ -227,6 +228,7 @@ static int compare_holders(const void *a, const void *b)
 
 struct hf_error *hf_holders_find(const struct hf_image *image,
 				 const struct hf_block_table *blocks,
+				 const struct hf_stacks *stacks,
 				 const struct hf_progress *progress,
 				 struct hf_holders *ret)
 {
@@ -240,7 +242,8 @@ struct hf_error *hf_holders_find(const struct hf_image *image,
 	if (!err)
 		err = carve_areas(blocks, &free_ranges);
 	if (!err)
-		err = hf_holders_of_threads(image, &free_ranges, holders);
+		err = hf_holders_of_threads(image, stacks, &free_ranges,
+					    holders);
 	if (!err)
 		err = hf_holders_of_modules(image, &free_ranges, holders,
 					    progress);

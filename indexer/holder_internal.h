@@ -27,11 +27,12 @@ struct hf_error *hf_holders_of_modules(const struct hf_image *image,
 	HF_MUST_CHECK;
 
 /**
- * Carve the stacks and TLS blocks of all threads out of free memory, and add
- * their registers. The part of a thread's own stack below its stack pointer
+ * Carve the stacks (by their frames) and TLS blocks of all threads out of free
+ * memory, and add their registers. The part of a thread's own stack below its stack pointer
  * is carved, too, and held by nobody: what lies there is dead.
  */
 struct hf_error *hf_holders_of_threads(const struct hf_image *image,
+				       const struct hf_stacks *stacks,
 				       struct hf_ranges *free_ranges,
 				       struct hf_holder_list *holders)
 	HF_MUST_CHECK;

@@ -45,6 +45,7 @@ static struct hf_error *took_part(void *arg, uint32_t data,
 		.kind = HF_HOLDER_GLOBAL,
 		.range = part,
 		.thread_index = UINT32_MAX,
+		.frame = UINT32_MAX,
 		.module_id = mc->module_id,
 	};
 
@@ -147,6 +148,7 @@ static struct hf_error *took_rest(void *arg, uint32_t data,
 		.kind = HF_HOLDER_GLOBAL,
 		.range = part,
 		.thread_index = UINT32_MAX,
+		.frame = UINT32_MAX,
 		.module_id = data,
 	};
 

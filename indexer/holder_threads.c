@@ -3,12 +3,16 @@
 #include "indexer/holder_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
-/* A claim's `data` holds the thread's index and what part of it is meant. */
+/* A claim's `data` holds the thread's index and what part of it is meant; from
+ * first_frame on it is a frame. */
 enum part { PART_STACK, PART_TLS, PART_DEAD, NUM_PARTS };
 
 struct thread_claims {
 	const struct hf_thread *threads;
+	const struct hf_stacks *stacks; /* may be NULL */
+	uint32_t first_frame;
 	struct hf_holder_list *holders;
 };
 
@@ -22,22 +26,69 @@ static char *thread_text(const char *what, const struct hf_thread *thread)
 	return text;
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* What a person would say: thread 4711 "worker-3": serve() at server.c:214. */
+static char *frame_text(const struct hf_frame *frame,
+			const struct hf_thread *thread)
+{
+	const char *function = frame->function ? frame->function : "??";
+	/* A demangled name has its arguments. */
+	const char *call = strchr(function, '(') ? "" : "()";
+	char *text;
+	int n;
+
+	if (frame->file)
+		n = asprintf(&text, "thread %d \"%s\": %s%s at %s:%u",
+			     (int)thread->tid, thread->name, function, call,
+			     base_name(frame->file), frame->line);
+	else
+		n = asprintf(&text, "thread %d \"%s\": %s%s",
+			     (int)thread->tid, thread->name, function, call);
+	return n < 0 ? NULL : text;
+}
+
+static struct hf_error *took_frame(const struct thread_claims *claims,
+				   uint32_t id, struct hf_range part)
+{
+	const struct hf_frame *frame = &claims->stacks->frames[id];
+	struct hf_holder holder = {
+		.kind = HF_HOLDER_STACK,
+		.range = part,
+		.thread_index = frame->thread,
+		.frame = id,
+		.module_id = HF_NO_MODULE,
+		.name = frame_text(frame, &claims->threads[frame->thread]),
+	};
+
+	return hf_holder_list_take(claims->holders, &holder);
+}
+
 static struct hf_error *took_part(void *arg, uint32_t data,
 				  struct hf_range part)
 {
 	struct thread_claims *claims = arg;
 	uint32_t index = data / NUM_PARTS;
-	const struct hf_thread *thread = &claims->threads[index];
+	const struct hf_thread *thread;
 	bool is_stack = data % NUM_PARTS == PART_STACK;
 	struct hf_holder holder = {
 		.kind = is_stack ? HF_HOLDER_STACK : HF_HOLDER_TLS,
 		.range = part,
 		.thread_index = index,
+		.frame = UINT32_MAX,
 		.module_id = HF_NO_MODULE,
 	};
 
+	if (data >= claims->first_frame)
+		return took_frame(claims, data - claims->first_frame, part);
 	if (data % NUM_PARTS == PART_DEAD)
 		return NULL;
+	thread = &claims->threads[index];
 	holder.name = thread_text(is_stack ? "stack" : "TLS", thread);
 	return hf_holder_list_take(claims->holders, &holder);
 }
@@ -143,6 +194,7 @@ static struct hf_error *add_registers(struct hf_holder_list *holders,
 		struct hf_holder holder = {
 			.kind = HF_HOLDER_REGISTERS,
 			.thread_index = (uint32_t)i,
+			.frame = UINT32_MAX,
 			.module_id = HF_NO_MODULE,
 			.name = thread_text("registers", &threads[i]),
 		};
@@ -154,27 +206,66 @@ static struct hf_error *add_registers(struct hf_holder_list *holders,
 	return NULL;
 }
 
+/* The parts of a thread's live stack, each a frame's; what lies above the last
+ * frame that is known stays the stack. A frame begins where its callee's ends,
+ * the innermost with the red zone. Inlined functions have no frame of their
+ * own: theirs is that of the function they are in.
+ * @return the end of the last frame. */
+static uint64_t claim_frames(const struct hf_stacks *stacks, uint32_t thread,
+			     struct hf_range stack, size_t *next,
+			     uint32_t first_frame, struct hf_claim *claims,
+			     size_t *num_claims)
+{
+	uint64_t done = stack.start;
+
+	while (*next < stacks->num_frames &&
+	       stacks->frames[*next].thread < thread)
+		(*next)++;
+	for (; *next < stacks->num_frames &&
+	     stacks->frames[*next].thread == thread; (*next)++) {
+		const struct hf_frame *frame = &stacks->frames[*next];
+
+		if (frame->is_inlined || frame->cfa <= done)
+			continue;
+		if (frame->cfa > stack.end)
+			continue;
+		claims[(*num_claims)++] = (struct hf_claim){
+			{ done, frame->cfa }, first_frame + (uint32_t)*next
+		};
+		done = frame->cfa;
+	}
+	return done;
+}
+
 struct hf_error *hf_holders_of_threads(const struct hf_image *image,
+				       const struct hf_stacks *stacks,
 				       struct hf_ranges *free_ranges,
 				       struct hf_holder_list *holders)
 {
 	size_t num;
 	const struct hf_thread *threads = hf_image_threads(image, &num);
-	struct thread_claims arg = { threads, holders };
+	size_t num_frames = stacks ? stacks->num_frames : 0, next = 0;
+	struct thread_claims arg = {
+		threads, stacks, (uint32_t)num * NUM_PARTS, holders
+	};
 	HF_AUTO_FREE struct hf_claim *claims =
-		calloc(num * NUM_PARTS + 1, sizeof(*claims));
+		calloc(num * NUM_PARTS + num_frames + 1, sizeof(*claims));
 	struct hf_error *err;
 	size_t num_claims = 0;
 
 	if (!claims)
 		return &hf_enomem;
 	for (size_t i = 0; i < num; i++) {
-		const struct hf_range parts[NUM_PARTS] = {
+		struct hf_range parts[NUM_PARTS] = {
 			[PART_STACK] = threads[i].stack,
 			[PART_TLS] = threads[i].tls,
 			[PART_DEAD] = dead_stack(image, threads, num, i),
 		};
 
+		if (stacks && threads[i].stack.start < threads[i].stack.end)
+			parts[PART_STACK].start = claim_frames(
+				stacks, (uint32_t)i, threads[i].stack, &next,
+				arg.first_frame, claims, &num_claims);
 		for (uint32_t p = 0; p < NUM_PARTS; p++)
 			claims[num_claims++] = (struct hf_claim){
 				parts[p], (uint32_t)i * NUM_PARTS + p

@@ -29,6 +29,7 @@ static void model_deinit(struct hf_index_model *model)
 	hf_error_destroy(model->unsupported);
 	hf_error_destroy(model->lost);
 	hf_block_table_deinit(&model->blocks);
+	hf_stacks_deinit(&model->stacks);
 	hf_holders_deinit(&model->holders);
 	hf_edges_deinit(&model->edges);
 	hf_type_table_destroy(model->types);
@@ -141,11 +142,25 @@ static struct hf_error *walk_heaps(struct hf_index_model *model)
 	return NULL;
 }
 
+static struct hf_error *find_stacks(struct hf_index_model *model)
+{
+	uint64_t start_ns = hf_now_ns();
+	struct hf_error *err = hf_stacks_find(model->image, model->progress,
+					      &model->stacks);
+
+	if (err)
+		return err;
+	hf_index_phase_done(model, "stacks", model->stacks.num_frames,
+			    start_ns, (uint64_t)model->stacks.num_frames *
+					      sizeof(struct hf_frame));
+	return NULL;
+}
+
 static struct hf_error *find_holders(struct hf_index_model *model)
 {
 	uint64_t start_ns = hf_now_ns();
 	struct hf_error *err = hf_holders_find(model->image, &model->blocks,
-					       model->progress,
+					       &model->stacks, model->progress,
 					       &model->holders);
 	uint64_t num_nodes;
 
@@ -375,6 +390,8 @@ struct hf_error *hf_index(struct hf_image *image, const char *path,
 		take_losses(model);
 		err = walk_heaps(model);
 	}
+	if (!err)
+		err = find_stacks(model);
 	if (!err)
 		err = find_holders(model);
 	if (!err)

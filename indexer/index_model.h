@@ -6,6 +6,7 @@
 #include "indexer/heap_reader.h"
 #include "indexer/index.h"
 #include "indexer/scan.h"
+#include "indexer/stacks/stacks.h"
 #include "indexer/type_table.h"
 
 enum { HF_MAX_READERS = 16, HF_MAX_PHASES = 24 };
@@ -18,6 +19,7 @@ struct hf_index_model {
 	struct hf_reader_info readers[HF_MAX_READERS];
 	uint32_t num_readers;
 	struct hf_block_table blocks;
+	struct hf_stacks stacks;
 	struct hf_holders holders;
 	struct hf_edges edges;
 	bool *is_inside;      /* each thread of the image: in an allocator */

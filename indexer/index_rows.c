@@ -164,41 +164,6 @@ static struct hf_error *write_segments(const struct hf_index_model *model,
 	return NULL;
 }
 
-static struct hf_error *write_threads(const struct hf_index_model *model,
-				      struct hf_db_writer *db)
-{
-	static const char *const stop_how[] = {
-		[HF_STOP_SYSCALL] = "syscall",
-		[HF_STOP_USER] = "user",
-		[HF_STOP_SIGNAL] = "signal",
-		[HF_STOP_PARTIAL] = "partial",
-	};
-	size_t num;
-	const struct hf_thread *threads = hf_image_threads(model->image, &num);
-
-	for (size_t i = 0; i < num; i++) {
-		const struct hf_thread *thread = &threads[i];
-		char state[2] = { thread->state, '\0' };
-		struct hf_db_thread row = {
-			.id = i + 1,
-			.tid = (uint64_t)thread->tid,
-			.name = thread->name,
-			.state = thread->state ? state : NULL,
-			.stop_how = stop_how[thread->stop_how],
-			.pc = thread->regs.rip,
-			.sp = thread->regs.rsp,
-			.in_allocator = model->knows_places
-						? model->is_inside[i]
-						: NONE,
-		};
-		struct hf_error *err = hf_db_put_thread(db, &row);
-
-		if (err)
-			return err;
-	}
-	return NULL;
-}
-
 static struct hf_error *write_readers(const struct hf_index_model *model,
 				      struct hf_db_writer *db)
 {
@@ -373,7 +338,7 @@ struct hf_error *hf_index_write_image(const struct hf_index_model *model,
 	if (!err)
 		err = write_segments(model, db);
 	if (!err)
-		err = write_threads(model, db);
+		err = hf_index_write_threads(model, db);
 	if (!err)
 		err = write_readers(model, db);
 	if (!err)

@@ -250,7 +250,9 @@ static struct hf_error *write_roots(const struct hf_index_model *model,
 				holder->thread_index == UINT32_MAX
 					? NONE
 					: (uint64_t)holder->thread_index + 1;
-			row.frame_id = NONE;
+			row.frame_id = holder->frame == UINT32_MAX
+					       ? NONE
+					       : (uint64_t)holder->frame + 1;
 			row.module_id = holder->module_id == HF_NO_MODULE
 						? NONE
 						: (uint64_t)holder->module_id +

@@ -135,6 +135,10 @@ CREATE TABLE thread(
     CHECK (stop_how IN ('syscall', 'user', 'signal', 'partial')),
   pc INTEGER,                 -- program counter; NULL: unknown
   sp INTEGER,                 -- stack pointer; NULL: unknown
+  bp INTEGER,                 -- register rbp: the frame pointer, if the code keeps one; NULL: unknown
+  syscall INTEGER,            -- number of the system call it was in; NULL: none, or unknown
+  stack_end TEXT              -- how far its stack was followed, one of: whole (to its start), lost (no way further), too_deep (the rest was left out), none (no registers); NULL: not tried
+    CHECK (stack_end IN ('whole', 'lost', 'too_deep', 'none')),
   in_allocator INTEGER        -- 1: it was inside the allocator, or waited in the kernel for its sake (a lock, mmap); 0: not; NULL: unknown
     CHECK (in_allocator IN (0, 1))
 ) STRICT;
@@ -145,13 +149,15 @@ CREATE TABLE frame(
   thread_id INTEGER NOT NULL, -- the thread
   level INTEGER NOT NULL,     -- 0 is the innermost
   pc INTEGER,                 -- program counter; NULL: unknown
+  sp INTEGER,                 -- stack pointer in this frame; NULL: unknown
   cfa INTEGER,                -- canonical frame address: end of the frame on the stack; NULL: unknown
+  module_id INTEGER,          -- the module of pc; NULL: none, or unknown
   function TEXT,              -- demangled name; NULL: no symbol
   file TEXT,                  -- source file; NULL: no debug information
   line INTEGER,               -- source line from 1; NULL: no debug information
   inlined INTEGER             -- 1: inlined into the next frame; 0: not; NULL: unknown
     CHECK (inlined IN (0, 1)),
-  how TEXT                    -- how it was found: cfi, frame_pointer, scan, inline, runtime; NULL: unknown
+  how TEXT                    -- how it was found: registers (innermost), cfi (call frame information), frame_pointer (inferred: without call frame information), inline (no frame of its own: debug information says so), scan, runtime; NULL: unknown
 ) STRICT;
 
 -- Heap readers that recognised something in the process.

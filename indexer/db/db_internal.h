@@ -15,6 +15,7 @@ enum hf_db_table {
 	HF_DB_MODULE,
 	HF_DB_SEGMENT,
 	HF_DB_THREAD,
+	HF_DB_FRAME,
 	HF_DB_READER,
 	HF_DB_AREA,
 	HF_DB_TYPE,

@@ -25,7 +25,9 @@ static const struct {
 				       "resident_bytes,captured,reason,"
 				       "advice" },
 	[HF_DB_THREAD] = { "thread", "id,tid,name,state,stop_how,pc,sp,"
-				     "in_allocator" },
+				     "bp,syscall,stack_end,in_allocator" },
+	[HF_DB_FRAME] = { "frame", "id,thread_id,level,pc,sp,cfa,module_id,"
+				   "function,file,line,inlined,how" },
 	[HF_DB_READER] = { "reader", "id,name,version,confidence,how" },
 	[HF_DB_AREA] = { "heap_area", "id,reader_id,kind,start,\"end\","
 				      "used_bytes,free_bytes,cached_bytes,"
@@ -252,7 +254,33 @@ struct hf_error *hf_db_put_thread(struct hf_db_writer *writer,
 	add_text(&row, in->stop_how);
 	add_u64(&row, in->pc);
 	add_u64(&row, in->sp);
+	add_u64(&row, in->bp);
+	add_u64(&row, in->syscall);
+	add_text(&row, in->stack_end);
 	add_u64(&row, in->in_allocator);
+	return put(writer, &row);
+}
+
+struct hf_error *hf_db_put_frame(struct hf_db_writer *writer,
+				 const struct hf_db_frame *in)
+{
+	struct row row;
+	struct hf_error *err = begin(writer, HF_DB_FRAME, &row);
+
+	if (err)
+		return err;
+	add_u64(&row, in->id);
+	add_u64(&row, in->thread_id);
+	add_u64(&row, in->level);
+	add_u64(&row, in->pc);
+	add_u64(&row, in->sp);
+	add_u64(&row, in->cfa);
+	add_u64(&row, in->module_id);
+	add_text(&row, in->function);
+	add_text(&row, in->file);
+	add_u64(&row, in->line);
+	add_u64(&row, in->inlined);
+	add_text(&row, in->how);
 	return put(writer, &row);
 }
 

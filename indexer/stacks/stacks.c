@@ -145,7 +145,6 @@ struct hf_error *hf_stacks_find(const struct hf_image *image,
 {
 	struct hf_stacks stacks = { 0 };
 	struct finder finder = { .image = image, .stacks = &stacks };
-	uint64_t start_ns = hf_now_ns();
 	struct hf_error *err = find_all(&finder, progress);
 
 	if (!err) {
@@ -156,9 +155,6 @@ struct hf_error *hf_stacks_find(const struct hf_image *image,
 		memset(&finder.frames, 0, sizeof(finder.frames));
 		memset(&finder.texts, 0, sizeof(finder.texts));
 		*ret = stacks;
-		hf_progress_phase_done(progress, "stacks", stacks.num_frames,
-				       start_ns, stacks.num_frames *
-							 sizeof(struct hf_frame));
 	} else {
 		free(stacks.ends);
 	}

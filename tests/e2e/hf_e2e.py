@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 
 
 def fail(text):
@@ -39,6 +40,15 @@ class Victim:
 
     def words(self, first):
         return [line[1:] for line in self.lines if line and line[0] == first]
+
+    def wait_for_syscall(self, number):
+        """Until the main thread waits in this system call."""
+        for _ in range(1000):
+            with open("/proc/%d/syscall" % self.pid) as file:
+                if file.read().split()[0] == str(number):
+                    return
+            time.sleep(0.01)
+        fail("the victim does not come to wait in call %d" % number)
 
     @property
     def pid(self):

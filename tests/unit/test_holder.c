@@ -49,7 +49,7 @@ static void add_area(struct fixture *f, uint64_t start, uint64_t end)
 
 static void find(struct fixture *f)
 {
-	assert_hf_ok(hf_holders_find(fake_image_freeze(f->fake), &f->blocks, NULL,
+	assert_hf_ok(hf_holders_find(fake_image_freeze(f->fake), &f->blocks, NULL, NULL,
 				     &f->holders));
 }
 

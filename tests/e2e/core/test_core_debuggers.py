@@ -132,7 +132,11 @@ def check_core(victim, exe, core, stripped):
 
 def check_victim(exe, folder):
     victim = Victim([exe])
+    victim.wait_for_syscall(0)  # read
     core = os.path.join(folder, "core")
+    # The first capture touches some stack of the thread it borrows, below
+    # what is live: pages that are resident from then on.
+    run(TAKE_CORE, str(victim.pid), core)
     print("-- " + os.path.basename(exe))
     out = run(TAKE_CORE, str(victim.pid), core)
     words = out.split()

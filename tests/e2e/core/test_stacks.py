@@ -97,6 +97,7 @@ def main():
         for exe in VICTIMS:
             print("-- " + os.path.basename(exe))
             victim = Victim([exe])
+            victim.wait_for_syscall(0)  # read
             core = os.path.join(folder, "core")
             run(TAKE_CORE, str(victim.pid), core)
             from_core = ours(core)
