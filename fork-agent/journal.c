@@ -21,6 +21,8 @@ enum {
 	TEXT_BYTES = 1024,
 	/* A record that was begun and never finished. */
 	UNFINISHED_S = 60,
+	/* Two CPUs may not agree on which tick it is. */
+	CLOCK_TOLERANCE_TICKS = 2,
 };
 
 #define RECORD_PREFIX "record-"
@@ -105,7 +107,7 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* In the unit of /proc/PID/stat; never later than a process that starts now. */
+/* In the unit of /proc/PID/stat. */
 static uint64_t now_ticks(void)
 {
 	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
@@ -114,6 +116,15 @@ static uint64_t now_ticks(void)
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	return (uint64_t)now.tv_sec * ticks +
 	       (uint64_t)now.tv_nsec * ticks / 1000000000u;
+}
+
+uint64_t hf_journal_age_s(const struct hf_journal_record *record)
+{
+	uint64_t now = now_ticks();
+
+	return now > record->since ? (now - record->since) /
+					     (uint64_t)sysconf(_SC_CLK_TCK) :
+				     0;
 }
 
 bool hf_journal_parse(const char *text, struct hf_journal_record *ret)
@@ -171,7 +182,7 @@ struct hf_error *hf_journal_open(struct hf_journal *journal, const char *dir,
 		       "heapfork-journal 1\nboot %s\npidns %" PRIu64
 		       "\ntarget %d %" PRIu64 "\ntool %d\nsince %" PRIu64 "\n",
 		       boot, pid_namespace(), target, target_start, getpid(),
-		       now_ticks());
+		       now_ticks() - CLOCK_TOLERANCE_TICKS);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		err = hf_error_os(errno, "cannot lock '%s'", begun);
 	else

@@ -83,6 +83,9 @@ void hf_journal_for_each(const char *dir,
 				 bool is_dead),
 			 void *arg);
 
+/** How many seconds ago a record was begun. */
+uint64_t hf_journal_age_s(const struct hf_journal_record *record);
+
 /** Read the text of a record. @return false: it is none. */
 bool hf_journal_parse(const char *text, struct hf_journal_record *ret);
 

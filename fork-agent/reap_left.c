@@ -23,6 +23,9 @@ enum {
 	DYING_PAUSE_US = 5 * 1000,
 	/* A joined thread is still detaching in the kernel for a moment. */
 	EXIT_LIMIT_MS = 500,
+	/* A thread that was about to fork when its tool was killed does so
+	 * when it gets the CPU, which may be after we have looked. */
+	MAY_FORK_YET_S = 60,
 };
 
 struct left_child {
@@ -37,12 +40,18 @@ struct search {
 	HF_ARRAY(struct left_child) found;
 };
 
+struct looked {
+	pid_t target;
+	uint64_t since;
+};
+
 struct job {
 	const struct hf_reap_left_options *options;
 	struct hf_reap_left_result *result;
 	struct hf_error *err;     /* why the last zombie is left */
 	HF_ARRAY(pid_t) in_use;   /* children of captures that are going on */
 	HF_ARRAY(struct hf_journal_record) dead;
+	HF_ARRAY(struct looked) looked; /* targets, for any child */
 };
 
 /* ---- which children ---- */
@@ -181,6 +190,20 @@ static bool reap_found(struct job *job, const struct hf_target *target,
 	return num_left == job->result->num_left && !any_lives(search);
 }
 
+/* Several records may lead to the same children: one look is enough. */
+static bool has_looked(struct job *job, const struct hf_journal_record *record)
+{
+	struct looked looked = { record->target, record->since };
+
+	for (size_t i = 0; i < job->looked.num; i++)
+		if (job->looked.data[i].target == looked.target &&
+		    job->looked.data[i].since <= looked.since)
+			return true;
+	if (!record->child)
+		hf_error_ignore(hf_array_append(&job->looked, looked));
+	return false;
+}
+
 static enum hf_journal_verdict
 reap_record(struct job *job, const struct hf_journal_record *record)
 {
@@ -191,7 +214,7 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 	};
 	struct hf_target target;
 	struct hf_error *err;
-	bool is_done;
+	bool is_done, is_final;
 
 	job->result->num_records++;
 	err = hf_preflight_check(record->target, &target);
@@ -203,9 +226,15 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 		hf_error_ignore(err);
 		return HF_JOURNAL_REMOVE;
 	}
+	is_final = record->child ||
+		   hf_journal_age_s(record) >= MAY_FORK_YET_S;
+	if (has_looked(job, record))
+		return is_final && job->result->num_left == 0 ?
+			       HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
 	is_done = reap_found(job, &target, &search);
+	is_final |= search.found.num > 0;
 	hf_array_deinit(&search.found);
-	return is_done ? HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
+	return is_done && is_final ? HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
 }
 
 /* The first look: whose tool lives, and is there anything to do? */
@@ -305,6 +334,7 @@ struct hf_error *hf_reap_left(const struct hf_reap_left_options *options,
 		err = work_in_thread(&job);
 	hf_array_deinit(&job.in_use);
 	hf_array_deinit(&job.dead);
+	hf_array_deinit(&job.looked);
 	if (err) {
 		hf_error_destroy(job.err);
 		return err;

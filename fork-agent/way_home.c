@@ -258,26 +258,59 @@ bool hf_way_check_site(struct hf_way *way, struct hf_tracee *tracee)
 /* Registers as after a way home: those of the stop, and a call that was
  * interrupted is begun again. (The kernel would go on with some of them where
  * they were; rt_sigreturn gives that up, and they would end with EINTR.) */
-static struct user_regs_struct home_registers(const struct hf_tracee *tracee)
+static struct user_regs_struct home_registers(const struct hf_tracee *tracee,
+					      int64_t resumed_nr)
 {
 	struct user_regs_struct regs = hf_tracee_resume_registers(tracee);
 	int64_t nr = (int64_t)regs.orig_rax, result = (int64_t)regs.rax;
 
 	if (nr >= 0 && result <= -ERESTARTSYS &&
 	    result >= -ERESTART_RESTARTBLOCK) {
-		regs.rax = (uint64_t)nr;
+		regs.rax = (uint64_t)(nr == SYS_restart_syscall ? resumed_nr :
+								  nr);
 		regs.rip -= SYSCALL_INSN_BYTES;
 	}
 	return regs;
 }
 
-static void build(struct hf_way *way, const struct hf_tracee *tracee,
+/* A call that was interrupted before (by an earlier capture, or a debugger) and
+ * went on where it was is now restart_syscall, which has nothing to go on with
+ * after rt_sigreturn. Its arguments are still in their registers, its number is
+ * in the code: `mov $nr, %eax; syscall`. If it is not, the call ends with
+ * EINTR. */
+static int64_t find_resumed_nr(struct hf_way *way, struct hf_tracee *tracee)
+{
+	enum { MOV_EAX = 0xb8, CODE_BYTES = 7 };
+	uint8_t code[CODE_BYTES];
+	const struct piece piece = { tracee->regs.rip - CODE_BYTES, code,
+				     CODE_BYTES };
+	uint32_t nr;
+
+	if ((int64_t)tracee->regs.orig_rax != SYS_restart_syscall ||
+	    !transfer(tracee->tid, way->mem_fd, false, tracee->calls, &piece,
+		      1))
+		return SYS_restart_syscall;
+	memcpy(&nr, code + 1, sizeof(nr));
+	if (code[0] != MOV_EAX || code[5] != 0x0f || code[6] != 0x05)
+		return SYS_restart_syscall;
+	switch (nr) {
+	case SYS_poll:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_futex:
+		return nr;
+	default:
+		return SYS_restart_syscall;
+	}
+}
+
+static void build(struct hf_way *way, struct hf_tracee *tracee,
 		  const uint8_t *xstate, size_t xstate_bytes)
 {
 	size_t child_at = way->num_bytes - HF_SIGNAL_FRAME_BYTES;
 	const struct hf_signal_frame thread = {
 		.return_address = way->site.restorer.addr,
-		.regs = home_registers(tracee),
+		.regs = home_registers(tracee, find_resumed_nr(way, tracee)),
 		.mask = tracee->sigmask,
 		.fpstate = way->start + HF_SIGNAL_FRAME_BYTES,
 	};

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +19,18 @@
 #include <cmocka.h>
 
 #include "fork-agent/proc_task.h"
+#include "fork-agent/reap_left.h"
 #include "tests/support/capture_check.h"
 #include "tests/support/test_main.h"
 #include "tests/support/victim.h"
+#include "util/file.h"
+#include "util/progress.h"
 
 enum {
 	NEVER = -1,
 	NUM_SIGNALS = 4,      /* sent to the victim during each capture */
 	SETTLE_MS = 10 * 1000,
+	BLOCKED_STRIDE = 7,
 };
 
 static char journal_dir[] = "/tmp/hf-journal-XXXXXX";
@@ -110,7 +116,7 @@ static void send_signals(struct survivor *survivor)
 	}
 }
 
-/* Children of the process that are not zombies. */
+/* Children of the process that are not zombies, and not its own. */
 static int num_living_children(pid_t pid)
 {
 	DIR *dir = opendir("/proc");
@@ -125,7 +131,8 @@ static int num_living_children(pid_t pid)
 		if (other <= 0)
 			continue;
 		err = hf_proc_stat_read(other, 0, &stat);
-		if (!err && stat.parent == pid && stat.state != 'Z')
+		if (!err && stat.parent == pid && stat.state != 'Z' &&
+		    stat.exit_signal == 0)
 			n++;
 		hf_error_ignore(err);
 	}
@@ -154,6 +161,15 @@ static void check_survivor(struct survivor *survivor)
 	assert_string_equal(hf_victim_line(&survivor->victim), "moving");
 }
 
+/* Those of tools that were killed before the fork are kept for a while. */
+static void forget_records(void)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -f %s/record-*", journal_dir);
+	assert_int_equal(system(command), 0);
+}
+
 /* A run that is not killed, after many that were. */
 static void capture_and_find_no_zombie(pid_t pid)
 {
@@ -170,9 +186,20 @@ static void capture_and_find_no_zombie(pid_t pid)
 	assert_true(hf_frozen_report(frozen)->journaled);
 	assert_true(hf_frozen_report(frozen)->reaped);
 	hf_frozen_destroy(frozen);
+	/* A thread of a busy machine may have gone home, by way of the fork,
+	 * only after that. */
+	for (int i = 0; i < 100 && hf_test_num_zombies(pid) > 0; i++) {
+		const struct hf_reap_left_options left = {
+			.pid = pid,
+			.journal_dir = journal_dir,
+		};
+		struct hf_reap_left_result result;
+
+		assert_hf_ok(hf_reap_left(&left, &result));
+		hf_test_sleep_ms(20);
+	}
 	assert_int_equal(hf_test_num_zombies(pid), 0);
-	assert_int_equal(rmdir(journal_dir), 0);
-	assert_int_equal(mkdir(journal_dir, 0700), 0);
+	forget_records();
 }
 
 static void end_survivor(struct survivor *survivor)
@@ -239,6 +266,242 @@ static void a_process_of_many_threads_goes_on(void **state)
 	sweep("2", "30", 13);
 }
 
+/* From outside, at any instruction: also between the calls that are counted,
+ * and while an earlier zombie is being reaped. */
+static void a_process_goes_on_when_the_tool_is_killed_at_any_time(void **state)
+{
+	const int rounds = hf_test_rounds(30);
+	struct survivor survivor;
+	uint64_t start, took_us;
+	int num_killed = 0;
+
+	(void)state;
+	start_survivor(&survivor, "2", "6");
+	start = hf_now_ns();
+	assert_false(wait_for_tool(start_tool(survivor.victim.pid, NEVER)));
+	took_us = (hf_now_ns() - start) / 1000 + 1;
+	srand(1);
+	for (int i = 0; i < rounds; i++) {
+		pid_t tool = start_tool(survivor.victim.pid, NEVER);
+
+		usleep((useconds_t)((uint64_t)rand() % took_us));
+		kill(tool, SIGKILL);
+		num_killed += wait_for_tool(tool);
+		check_survivor(&survivor);
+	}
+	assert_true(num_killed > rounds / 4);
+	end_survivor(&survivor);
+}
+
+/* ---- blocked calls ---- */
+
+/* Calls that no tracer's end spares: see docs/capture-safety.md. */
+static bool may_be_interrupted(const char *name)
+{
+	static const char *const names[] = {
+		"epoll", "epoll_timeout", "epoll_pwait2", "io_getevents",
+		"recv_timeout", "accept_timeout", "semop", "semtimedop",
+		"sigtimedwait", "sigwaitinfo",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static void only_calls_that_ptrace_interrupts_are_interrupted(void **state)
+{
+	struct hf_victim victim;
+	int num_threads, num_returned = 0;
+	const char *line;
+	pid_t tool;
+
+	(void)state;
+	hf_victim_start(&victim,
+			(const char *[]){ VICTIM_BLOCKED_CALLS, NULL });
+	hf_victim_expect(&victim, "ready");
+	num_threads = hf_test_num_entries(victim.pid, "task");
+	for (int i = 0; i < hf_test_rounds(1); i++) {
+		int64_t call = i % BLOCKED_STRIDE;
+
+		tool = start_tool(victim.pid, call);
+		while (wait_for_tool(tool)) {
+			check_victim(&victim, num_threads);
+			call += BLOCKED_STRIDE;
+			tool = start_tool(victim.pid, call);
+		}
+		assert_true(call > 100);
+	}
+	capture_and_find_no_zombie(victim.pid);
+	fclose(victim.in);
+	victim.in = NULL;
+	while ((line = hf_victim_line(&victim)) &&
+	       strncmp(line, "num_returned", 12) != 0) {
+		char name[32], error[64];
+		long result;
+
+		assert_int_equal(sscanf(line, "returned %31s %ld %63[^\n]",
+					name, &result, error), 3);
+		assert_string_equal(error, strerror(EINTR));
+		if (!may_be_interrupted(name))
+			fail_msg("%s was interrupted", name);
+		num_returned++;
+	}
+	/* Else the tool did not die while it held them. */
+	assert_true(num_returned > 0);
+	assert_int_equal(hf_victim_number(&victim, "num_handled"), 0);
+	assert_int_equal(hf_victim_end(&victim), 0);
+}
+
+/* ---- what is left ---- */
+
+static void a_zombie_without_a_record_is_reaped_on_request_only(void **state)
+{
+	struct hf_reap_left_options options = { .journal_dir = journal_dir };
+	struct hf_reap_left_result result;
+	struct survivor survivor;
+	uint32_t num;
+
+	(void)state;
+	start_survivor(&survivor, "0", "2");
+	options.pid = survivor.victim.pid;
+	while (hf_test_num_zombies(survivor.victim.pid) == 0) {
+		static int64_t call = 20;
+
+		assert_true(wait_for_tool(start_tool(survivor.victim.pid,
+						     call++)));
+		check_survivor(&survivor);
+	}
+	assert_hf_ok(hf_reap_left_count(survivor.victim.pid, &num));
+	assert_int_equal(num, 1);
+	forget_records();
+	assert_hf_ok(hf_reap_left(&options, &result));
+	assert_int_equal(result.num_records, 0);
+	assert_int_equal(hf_test_num_zombies(survivor.victim.pid), 1);
+	options.unrecorded = true;
+	assert_hf_ok(hf_reap_left(&options, &result));
+	assert_int_equal(result.num_reaped, 1);
+	assert_true(result.pause_ns > 0);
+	assert_int_equal(hf_test_num_zombies(survivor.victim.pid), 0);
+	end_survivor(&survivor);
+}
+
+static void a_record_is_kept_as_long_as_its_tool_lives(void **state)
+{
+	const struct hf_reap_left_options left = {
+		.journal_dir = journal_dir,
+	};
+	struct hf_capture_options options = { .journal_dir = journal_dir };
+	struct hf_reap_left_result result;
+	struct survivor survivor;
+	struct hf_frozen *frozen;
+
+	(void)state;
+	start_survivor(&survivor, "1", "1");
+	options.pid = survivor.victim.pid;
+	assert_hf_ok(hf_capture(&options, &frozen));
+	/* Even if its child is dead already. */
+	kill(hf_frozen_pid(frozen), SIGKILL);
+	hf_test_sleep_ms(20);
+	assert_hf_ok(hf_reap_left(&left, &result));
+	assert_int_equal(result.num_records, 0);
+	assert_int_equal(hf_test_num_zombies(options.pid), 1);
+	assert_hf_ok(hf_frozen_release(frozen));
+	assert_int_equal(hf_test_num_zombies(options.pid), 0);
+	hf_frozen_destroy(frozen);
+	end_survivor(&survivor);
+}
+
+static void a_record_of_a_dead_target_is_removed(void **state)
+{
+	const struct hf_reap_left_options left = {
+		.journal_dir = journal_dir,
+	};
+	struct hf_reap_left_result result;
+	struct survivor survivor;
+
+	(void)state;
+	start_survivor(&survivor, "0", "1");
+	assert_true(wait_for_tool(start_tool(survivor.victim.pid, 20)));
+	hf_victim_kill(&survivor.victim);
+	assert_hf_ok(hf_reap_left(&left, &result));
+	assert_int_equal(result.num_records, 1);
+	assert_int_equal(result.num_reaped, 0);
+	assert_int_equal(rmdir(journal_dir), 0);
+	assert_int_equal(mkdir(journal_dir, 0700), 0);
+}
+
+/* ---- a capture that is not killed ---- */
+
+/* The whole stack of the initial thread. */
+static uint8_t *read_stack(pid_t pid, uint64_t *start_ret, size_t *len_ret)
+{
+	HF_AUTO_FREE char *text = NULL;
+	unsigned long start, end;
+	char path[64], *line;
+	uint8_t *bytes;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	assert_hf_ok(hf_read_file(path, &text, NULL));
+	line = strstr(text, "[stack]");
+	assert_non_null(line);
+	while (line > text && line[-1] != '\n')
+		line--;
+	assert_int_equal(sscanf(line, "%lx-%lx", &start, &end), 2);
+	bytes = malloc(end - start);
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, O_RDONLY);
+	assert_int_equal(pread(fd, bytes, end - start, (off_t)start),
+			 end - start);
+	close(fd);
+	*start_ret = start;
+	*len_ret = end - start;
+	return bytes;
+}
+
+static void no_byte_is_changed_in_the_target_nor_in_the_image(void **state)
+{
+	struct hf_victim victim;
+
+	(void)state;
+	hf_victim_start(&victim, (const char *[]){ VICTIM_SURVIVOR, "0", "0",
+						   NULL });
+	hf_victim_expect(&victim, "ready");
+	hf_test_sleep_ms(20);
+	for (int i = 0; i < hf_test_rounds(5); i++) {
+		const struct hf_capture_options options = {
+			.pid = victim.pid,
+			.journal_dir = journal_dir,
+		};
+		uint64_t start, start_after, start_child;
+		size_t len, len_after, len_child;
+		struct hf_frozen *frozen;
+		uint8_t *before, *after, *child;
+
+		before = read_stack(victim.pid, &start, &len);
+		assert_hf_ok(hf_capture(&options, &frozen));
+		assert_int_equal(hf_frozen_report(frozen)->way_home,
+				 HF_WAY_HOME_FULL);
+		child = read_stack(hf_frozen_pid(frozen), &start_child,
+				   &len_child);
+		assert_hf_ok(hf_frozen_release(frozen));
+		hf_frozen_destroy(frozen);
+		after = read_stack(victim.pid, &start_after, &len_after);
+		assert_int_equal(start, start_after);
+		assert_int_equal(start, start_child);
+		assert_int_equal(len, len_after);
+		assert_int_equal(len, len_child);
+		assert_memory_equal(before, after, len);
+		assert_memory_equal(before, child, len);
+		free(before);
+		free(after);
+		free(child);
+	}
+	assert_int_equal(hf_victim_end(&victim), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +509,16 @@ int main(void)
 		cmocka_unit_test(a_busy_process_goes_on),
 		cmocka_unit_test(a_process_of_one_busy_thread_goes_on),
 		cmocka_unit_test(a_process_of_many_threads_goes_on),
+		cmocka_unit_test(
+			a_process_goes_on_when_the_tool_is_killed_at_any_time),
+		cmocka_unit_test(
+			only_calls_that_ptrace_interrupts_are_interrupted),
+		cmocka_unit_test(
+			a_zombie_without_a_record_is_reaped_on_request_only),
+		cmocka_unit_test(a_record_is_kept_as_long_as_its_tool_lives),
+		cmocka_unit_test(a_record_of_a_dead_target_is_removed),
+		cmocka_unit_test(
+			no_byte_is_changed_in_the_target_nor_in_the_image),
 	};
 
 	hf_test_need_ptrace();
