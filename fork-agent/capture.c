@@ -8,6 +8,7 @@
 #include "fork-agent/capture_steps.h"
 #include "fork-agent/reap_left.h"
 #include "fork-agent/tracer.h"
+#include "util/progress.h"
 
 enum {
 	DEFAULT_STOP_TIMEOUT_MS = 2000,
@@ -24,33 +25,49 @@ struct hf_frozen {
 	bool released;
 };
 
+/* Sleep a little. @return whether there is time for another attempt. */
+static bool back_off(const struct hf_capture_options *options,
+		     uint32_t num_attempts)
+{
+	uint64_t ms = FIRST_BACK_OFF_MS;
+
+	for (uint32_t i = 1; i < num_attempts && ms < MAX_BACK_OFF_MS; i++)
+		ms *= 2;
+	if (ms > MAX_BACK_OFF_MS)
+		ms = MAX_BACK_OFF_MS;
+	if (options->deadline_ns &&
+	    hf_now_ns() + ms * 1000000 >= options->deadline_ns)
+		return false;
+
+	const struct timespec time = { .tv_nsec = (long)ms * 1000000 };
+
+	nanosleep(&time, NULL);
+	return true;
+}
+
 static struct hf_error *attempts(const struct hf_capture_options *options,
 				 const struct hf_capture_hooks *hooks,
 				 const struct hf_target *target,
 				 struct hf_tracer **ret,
 				 uint32_t *num_attempts_ret)
 {
-	uint64_t back_off_ms = FIRST_BACK_OFF_MS;
+	uint64_t stop_left_ns = (uint64_t)options->stop_timeout_ms * 1000000;
 
 	for (uint32_t i = 1;; i++) {
 		bool retry;
-		struct hf_error *err = hf_tracer_create(target, options, hooks,
-							i, &retry, ret);
+		struct hf_error *err = hf_tracer_create(
+			target, options, hooks, &stop_left_ns, &retry, ret);
 
-		*num_attempts_ret = i;
-		if (!err || !retry || i >= options->attempts ||
-		    (options->cancelled && *options->cancelled))
+		if (!err) {
+			*num_attempts_ret =
+				i - 1 + hf_tracer_result(*ret)->report.num_attempts;
+			return NULL;
+		}
+		if (!retry || i >= options->attempts ||
+		    (options->cancelled && *options->cancelled) ||
+		    !back_off(options, i))
 			return err;
 		hf_error_ignore(err);
-
-		const struct timespec back_off = {
-			.tv_nsec = (long)back_off_ms * 1000 * 1000,
-		};
-
-		nanosleep(&back_off, NULL);
-		back_off_ms *= 2;
-		if (back_off_ms > MAX_BACK_OFF_MS)
-			back_off_ms = MAX_BACK_OFF_MS;
 	}
 }
 

@@ -17,10 +17,13 @@ enum hf_capture_mode {
 struct hf_capture_options {
 	pid_t pid;                 /* thread group leader of the target */
 	enum hf_capture_mode mode; /* never changed silently */
-	uint32_t stop_timeout_ms;  /* all threads must have stopped by then;
-				    * 0: the default, 2000 */
-	uint32_t attempts;         /* tries when threads do not stop or the
-				    * target execs meanwhile; 0: default, 3 */
+	uint32_t stop_timeout_ms;  /* how long threads are waited for, in all
+				    * tries together: each lets all threads
+				    * go soon if some do not stop; 0: the
+				    * default, 2000 */
+	uint32_t attempts;         /* tries when the target execs meanwhile,
+				    * or no thread of it can fork at that
+				    * moment; 0: default, 3 */
 	uint64_t deadline_ns;      /* monotonic: no further attempt and no wait
 				    * beyond it; 0: none */
 	const struct hf_safe_point *safe_point; /* borrowed; NULL: stop
@@ -84,7 +87,8 @@ struct hf_capture_report {
 				  * it was forked */
 	uint32_t num_vfork_stopped; /* processes in the target's memory that
 				  * were stopped with it */
-	uint32_t num_attempts;   /* stops it took; 1 normally */
+	uint32_t num_attempts;   /* stops it took, without those for a safe
+				  * point; 1 normally */
 	uint32_t num_restarted;  /* system calls restarted instead of EINTR */
 	uint32_t safe_point_tries; /* stops for the safe point; 0: none asked */
 	struct hf_safe_point_state safe_point; /* at the stop that was taken */

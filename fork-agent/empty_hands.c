@@ -1,14 +1,14 @@
-/* Let stopped threads take their signals until one has its hands free.
+/* Let stopped threads go on until one has its hands free.
  * SPDX-License-Identifier: MIT */
-#include "fork-agent/remote_attach.h"
+#include "fork-agent/standstill.h"
 
 enum { DELIVERIES_MAX = 64 };
 
-/* A thread that holds a signal; NULL if one stands with empty hands, or none
- * holds any. */
-static struct hf_tracee *must_deliver(struct hf_attachment *attachment)
+/* A thread that holds a signal, or is inside clone; NULL if one stands with
+ * empty hands, or no thread can be helped to. */
+static struct hf_tracee *must_go_on(struct hf_attachment *attachment)
 {
-	struct hf_tracee *holder = NULL;
+	struct hf_tracee *found = NULL;
 
 	for (size_t i = 0; i < attachment->num; i++) {
 		struct hf_tracee *tracee = &attachment->tracees[i];
@@ -16,33 +16,35 @@ static struct hf_tracee *must_deliver(struct hf_attachment *attachment)
 		if (tracee->state != HF_TRACEE_STOPPED ||
 		    tracee->kind != HF_TRACEE_THREAD)
 			continue;
-		if (tracee->held_signal)
-			holder = tracee;
-		else if (tracee->event == HF_PTRACE_EVENT_STOP)
+		if (tracee->event == HF_PTRACE_EVENT_STOP)
 			return NULL;
+		if (tracee->event == 0 ||
+		    tracee->event == PTRACE_EVENT_CLONE ||
+		    tracee->event == PTRACE_EVENT_FORK)
+			found = tracee;
 	}
-	return holder;
+	return found;
 }
 
-struct hf_error *
+enum hf_standstill
 hf_attachment_empty_hands(struct hf_attachment *attachment,
-			  uint32_t timeout_ms,
-			  const volatile sig_atomic_t *cancelled)
+			  const struct hf_stop_limit *limit)
 {
 	for (int i = 0; i < DELIVERIES_MAX; i++) {
-		struct hf_tracee *tracee = must_deliver(attachment);
-		struct hf_error *err;
+		struct hf_tracee *tracee = must_go_on(attachment);
+		enum hf_standstill result;
 
 		if (!tracee)
-			return NULL;
+			return HF_STANDSTILL_REACHED;
+		/* A stop of any kind has used the interruption up. */
 		hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
 		hf_tracee_ptrace(tracee, PTRACE_CONT, NULL,
 				 (void *)(long)tracee->held_signal);
 		tracee->held_signal = 0;
 		hf_attachment_set_state(attachment, tracee, HF_TRACEE_RUNNING);
-		err = hf_attachment_wait(attachment, timeout_ms, cancelled);
-		if (err)
-			return err;
+		result = hf_attachment_wait(attachment, limit);
+		if (result)
+			return result;
 	}
-	return NULL;
+	return HF_STANDSTILL_REACHED;
 }

@@ -118,6 +118,28 @@ static bool line_has(const char *line, const char *word)
 	return hit && hit < end;
 }
 
+/* "Name:\tcomm", where a newline is written \n and a backslash \\. */
+static void read_name(const char *text, char name[16])
+{
+	const char *at = field(text, "Name");
+	size_t len = 0;
+
+	if (!at)
+		return;
+	at += strspn(at, "\t");
+	for (; *at && *at != '\n' && len < 15; at++) {
+		char c = *at;
+
+		if (c == '\\' && at[1] == '\\') {
+			at++;
+		} else if (c == '\\' && at[1] == 'n') {
+			at++;
+			c = '\n';
+		}
+		name[len++] = c;
+	}
+}
+
 static uint64_t number_field(const char *text, const char *name, int base)
 {
 	const char *value = field(text, name);
@@ -135,6 +157,11 @@ struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
 
 	if (err)
 		return err;
+	read_name(text, status.name);
+	value = field(text, "State");
+	if (value)
+		sscanf(value, " %c", &status.state);
+	status.signals_blocked = number_field(text, "SigBlk", 16);
 	status.tgid = (pid_t)number_field(text, "Tgid", 10);
 	status.tracer = (pid_t)number_field(text, "TracerPid", 10);
 	status.cap_permitted = number_field(text, "CapPrm", 16);

@@ -21,13 +21,16 @@ struct hf_proc_stat {
 
 /** Fields of /proc/PID/status. */
 struct hf_proc_status {
+	char name[16];     /* comm, NUL-terminated */
+	char state;        /* as in stat; 0: not known */
 	pid_t tgid;        /* thread group leader */
 	pid_t tracer;      /* 0: nobody traces it */
 	uid_t uid[3];      /* real, effective, saved */
 	gid_t gid[3];
 	uint64_t cap_permitted;
 	uint64_t cap_effective;
-	uint64_t signals_ignored; /* bit n - 1 is signal n */
+	uint64_t signals_blocked; /* bit n - 1 is signal n */
+	uint64_t signals_ignored;
 	uint64_t signals_caught;  /* has a handler */
 	int seccomp;       /* 0 off, 1 strict, 2 filter */
 	bool has_shadow_stack; /* the thread's returns are checked (CET) */

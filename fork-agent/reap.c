@@ -145,7 +145,6 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 	if (!hf_tracee_read_registers(&tracee, reaper->xstate_room))
 		return hf_error_create(HF_ERROR_TARGET_GONE,
 				       "thread %d ended", tid);
-	hf_tracee_check_interrupted(&tracee);
 	if (hf_tracee_is_compat(&tracee) ||
 	    hf_tracee_dispatches_syscalls(&tracee))
 		unfit = "cannot run a system call";

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "fork-agent/remote_attach.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -21,8 +22,7 @@
 
 enum {
 	ROOM_MIN = 64,            /* tracees */
-	VFORK_GRACE_MS = 5,       /* until a vfork wait is given up */
-	SLEEP_GRACE_MS = 50,      /* until other uninterruptible sleep is */
+	PASSES_MAX = 1000,        /* over a list that always has new threads */
 	ABANDON_MS = 200,         /* for late threads after a failure */
 };
 
@@ -32,11 +32,15 @@ void hf_attachment_init(struct hf_attachment *attachment, pid_t pid,
 	memset(attachment, 0, sizeof(*attachment));
 	attachment->pid = pid;
 	attachment->clock = clock;
+	attachment->task_fd = -1;
 }
 
 void hf_attachment_deinit(struct hf_attachment *attachment)
 {
 	hf_attachment_release(attachment);
+	/* All zero: never initialized. */
+	if (attachment->pid && attachment->task_fd >= 0)
+		close(attachment->task_fd);
 	free(attachment->tracees);
 	free(attachment->slots);
 	free(attachment->xstate);
@@ -109,9 +113,14 @@ void hf_attachment_set_state(struct hf_attachment *attachment,
 			     struct hf_tracee *tracee,
 			     enum hf_tracee_state state)
 {
+	bool is_thread = tracee->kind == HF_TRACEE_THREAD;
+
 	attachment->num_running -= tracee->state == HF_TRACEE_RUNNING;
+	attachment->num_stopped -=
+		is_thread && tracee->state == HF_TRACEE_STOPPED;
 	tracee->state = state;
 	attachment->num_running += state == HF_TRACEE_RUNNING;
+	attachment->num_stopped += is_thread && state == HF_TRACEE_STOPPED;
 }
 
 static struct hf_tracee *add(struct hf_attachment *attachment, pid_t tid,
@@ -158,6 +167,7 @@ void hf_attachment_restart(struct hf_attachment *attachment)
 	       attachment->num_slots * sizeof(*attachment->slots));
 	attachment->num = 0;
 	attachment->num_running = 0;
+	attachment->num_stopped = 0;
 	attachment->first_stop_ns = 0;
 	attachment->overflow = false;
 	for (size_t i = 0; i < num; i++) {
@@ -181,6 +191,7 @@ void hf_attachment_restart(struct hf_attachment *attachment)
 struct seize_pass {
 	struct hf_attachment *attachment;
 	size_t num_new;
+	bool in_pause;    /* pointers to tracees must stay valid */
 };
 
 /* Is the thread already a tracee of this very thread: a clone of one that we
@@ -207,12 +218,14 @@ static struct hf_error *list_one(void *arg, pid_t tid)
 
 	if (hf_attachment_find(attachment, tid))
 		return NULL;
-	if (attachment->num == attachment->capacity) {
+	if (attachment->num == attachment->capacity && !pass->in_pause) {
 		err = make_room(attachment, attachment->capacity * 2);
 		if (err)
 			return err;
 	}
 	tracee = add(attachment, tid, HF_TRACEE_THREAD);
+	if (!tracee)
+		return NULL;
 	/* A thread that runs may be between two forks. */
 	tracee->is_receiver |= tracee->run_state != 'S' ||
 			       hf_proc_has_children(attachment->pid, tid);
@@ -247,8 +260,19 @@ struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
 {
 	struct seize_pass pass = { .attachment = attachment };
 	struct hf_error *err = make_room(attachment, ROOM_MIN);
+	char path[64];
 
-	while (!err) {
+	if (attachment->task_fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/task",
+			 attachment->pid);
+		attachment->task_fd =
+			open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	for (int num = 0; !err; num++) {
+		if (num == PASSES_MAX)
+			return hf_error_create(HF_ERROR_TIMEOUT,
+					       "process %d creates threads "
+					       "too fast", attachment->pid);
 		pass.num_new = 0;
 		err = hf_proc_for_each_thread(attachment->pid, list_one,
 					      &pass);
@@ -279,9 +303,37 @@ struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
 
 void hf_attachment_interrupt(struct hf_attachment *attachment)
 {
-	for (size_t i = 0; i < attachment->num; i++)
-		hf_tracee_ptrace(&attachment->tracees[i], PTRACE_INTERRUPT,
-				 NULL, NULL);
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+
+		tracee->num_calls = 0;
+		if (tracee->state == HF_TRACEE_RUNNING)
+			hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
+	}
+}
+
+size_t hf_attachment_seize_missed(struct hf_attachment *attachment)
+{
+	struct seize_pass pass = { .attachment = attachment, .in_pause = true };
+	size_t first = attachment->num, num_seized = 0;
+
+	hf_error_ignore(hf_proc_for_each_thread(attachment->pid, list_one,
+						&pass));
+	for (size_t i = first; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+		struct hf_error *err;
+
+		if (tracee->state != HF_TRACEE_LISTED)
+			continue;
+		err = seize_one(attachment, tracee);
+		if (err || tracee->state != HF_TRACEE_RUNNING) {
+			hf_error_ignore(err);
+			continue;
+		}
+		hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
+		num_seized++;
+	}
+	return num_seized;
 }
 
 /* ---- stop ---- */
@@ -311,17 +363,13 @@ static void note_newborn(struct hf_attachment *attachment,
 				     HF_TRACEE_THREAD : HF_TRACEE_NEWBORN);
 }
 
-static void note_signal(struct hf_attachment *attachment,
-			struct hf_tracee *tracee, int signal_number)
+static void note_signal(struct hf_tracee *tracee, int signal_number)
 {
 	/* A signal that the process ignores is only reported because we
 	 * trace: drop it as the kernel would have. */
-	if (!hf_tracee_effective_signals(tracee->tid,
-					 1ull << (signal_number - 1))) {
-		proceed(attachment, tracee);
-		return;
-	}
-	tracee->held_signal = signal_number;
+	if (hf_tracee_effective_signals(tracee->tid,
+					1ull << (signal_number - 1)))
+		tracee->held_signal = signal_number;
 }
 
 void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
@@ -348,6 +396,7 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 	tracee->event = status >> 16;
 	tracee->held_signal = 0;
 	tracee->has_registers = false;
+	tracee->has_sigmask = false;
 	tracee->interrupted_call = false;
 	tracee->group_stop = false;
 	switch (tracee->event) {
@@ -356,164 +405,21 @@ void hf_attachment_note(struct hf_attachment *attachment, pid_t tid,
 		break;
 	case PTRACE_EVENT_CLONE:
 	case PTRACE_EVENT_FORK:
-		/* In the middle of the call: on to its end, where registers
-		 * may be changed. */
-		note_newborn(attachment, tracee);
-		proceed(attachment, tracee);
-		break;
 	case PTRACE_EVENT_VFORK:
-		/* The child has not run yet, and would have to before the
-		 * call can end: leave both here. */
+		/* In the middle of the call, which nothing interrupts any
+		 * more: leave it here, and the newborn where it begins. */
 		note_newborn(attachment, tracee);
 		break;
 	case PTRACE_EVENT_EXEC:
 		attachment->execed = true;
 		break;
 	case 0:
-		note_signal(attachment, tracee, WSTOPSIG(status));
+		note_signal(tracee, WSTOPSIG(status));
 		break;
 	default:
 		proceed(attachment, tracee);
 		break;
 	}
-}
-
-static bool is_vfork_wait(pid_t pid, pid_t tid)
-{
-	enum { CLONE_VFORK_BIT = 0x4000 };
-	struct hf_proc_syscall call;
-
-	if (!hf_proc_syscall_read(pid, tid, &call))
-		return false;
-	return call.nr == SYS_vfork || call.nr == SYS_clone3 ||
-	       (call.nr == SYS_clone && call.args[0] & CLONE_VFORK_BIT);
-}
-
-/* Threads asleep in the kernel beyond the reach of any signal. As long as no
- * other has stopped, nobody suffers from waiting for them. */
-static void give_up_sleepers(struct hf_attachment *attachment,
-			     uint64_t waited_ms)
-{
-	bool any_stopped = false;
-
-	for (size_t i = 0; i < attachment->num; i++)
-		any_stopped |=
-			attachment->tracees[i].kind == HF_TRACEE_THREAD &&
-			attachment->tracees[i].state == HF_TRACEE_STOPPED;
-	for (size_t i = 0; i < attachment->num; i++) {
-		struct hf_tracee *tracee = &attachment->tracees[i];
-		struct hf_proc_stat stat;
-		struct hf_error *err;
-
-		if (tracee->state != HF_TRACEE_RUNNING)
-			continue;
-		err = hf_proc_stat_read(tracee->tid, 0, &stat);
-		if (err) {
-			hf_error_ignore(err);
-			continue;
-		}
-		if (stat.state == 'D' && any_stopped) {
-			tracee->in_vfork = is_vfork_wait(attachment->pid,
-							 tracee->tid);
-			if (tracee->in_vfork || waited_ms >= SLEEP_GRACE_MS)
-				hf_attachment_set_state(attachment, tracee,
-					  HF_TRACEE_PARTIAL);
-		}
-		/* A leader that has left its threads alone. */
-		if (stat.state == 'Z' || stat.state == 'X')
-			hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
-	}
-}
-
-static struct hf_error *explain_vfork(struct hf_error *err,
-				      const struct hf_tracee *tracee)
-{
-	err = hf_error_cause(err, "thread %d '%s' waits in vfork for its "
-			     "child to call exec or to end, and cannot be "
-			     "stopped before", tracee->tid, tracee->name);
-	return hf_error_fix(err, "try again when the child is there no more "
-			    "('pstree -p' or 'ps --ppid PID' show it)");
-}
-
-static struct hf_error *timeout_error(const struct hf_attachment *attachment,
-				      uint32_t timeout_ms)
-{
-	struct hf_error *err;
-	char limit[48];
-
-	if (attachment->attempt > 1)
-		snprintf(limit, sizeof(limit), "%u x %g s",
-			 attachment->attempt, timeout_ms / 1e3);
-	else
-		snprintf(limit, sizeof(limit), "%g s", timeout_ms / 1e3);
-	err = hf_error_create(HF_ERROR_TIMEOUT,
-			      "process %d did not stop within %s",
-			      attachment->pid, limit);
-	for (size_t i = 0; i < attachment->num; i++) {
-		const struct hf_tracee *tracee = &attachment->tracees[i];
-		struct hf_proc_stat stat;
-		struct hf_error *stat_err;
-
-		if (tracee->state != HF_TRACEE_RUNNING)
-			continue;
-		if (is_vfork_wait(attachment->pid, tracee->tid))
-			return explain_vfork(err, tracee);
-		stat_err = hf_proc_stat_read(tracee->tid, 0, &stat);
-		err = hf_error_cause(err, "%zu thread(s) still run, among "
-				     "them %d '%s' (state %c)",
-				     attachment->num_running, tracee->tid,
-				     tracee->name,
-				     stat_err ? '?' : stat.state);
-		hf_error_ignore(stat_err);
-		break;
-	}
-	return hf_error_fix(err, "try again when the machine is less busy, or "
-			    "allow more time");
-}
-
-struct hf_error *hf_attachment_wait(struct hf_attachment *attachment,
-				    uint32_t timeout_ms,
-				    const volatile sig_atomic_t *cancelled)
-{
-	uint32_t ticks = 0;
-
-	while (attachment->num_running > 0) {
-		int status;
-		pid_t tid = hf_wait_clock_wait(attachment->clock, -1, &status);
-
-		if (tid > 0) {
-			hf_attachment_note(attachment, tid, status);
-			if (attachment->execed)
-				return hf_error_create(
-					HF_ERROR_TIMEOUT,
-					"process %d runs another program now "
-					"(exec)", attachment->pid);
-			if (attachment->overflow)
-				return hf_error_create(
-					HF_ERROR_TIMEOUT,
-					"process %d creates threads too fast",
-					attachment->pid);
-			continue;
-		}
-		if (tid < 0)
-			break; /* none of them exists any more */
-		ticks++;
-		if (cancelled && *cancelled)
-			return hf_error_create(HF_ERROR_INTERRUPTED,
-					       "interrupted");
-		if (ticks * HF_WAIT_TICK_MS >= VFORK_GRACE_MS)
-			give_up_sleepers(attachment, ticks * HF_WAIT_TICK_MS);
-		if (ticks * HF_WAIT_TICK_MS >= timeout_ms &&
-		    attachment->num_running > 0)
-			return timeout_error(attachment, timeout_ms);
-	}
-	for (size_t i = 0; i < attachment->num; i++)
-		if (attachment->tracees[i].kind == HF_TRACEE_THREAD &&
-		    attachment->tracees[i].state == HF_TRACEE_STOPPED)
-			return NULL;
-	return hf_error_create(HF_ERROR_TARGET_GONE,
-			       "process %d ended while it was being stopped",
-			       attachment->pid);
 }
 
 size_t hf_attachment_read_registers(struct hf_attachment *attachment)
@@ -526,15 +432,29 @@ size_t hf_attachment_read_registers(struct hf_attachment *attachment)
 		if (tracee->state != HF_TRACEE_STOPPED ||
 		    tracee->kind != HF_TRACEE_THREAD)
 			continue;
-		if (!hf_tracee_read_registers(tracee,
-					      attachment->xstate_room)) {
-			hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
+		if (!hf_tracee_read_frugally(tracee,
+					     attachment->xstate_room)) {
+			hf_attachment_set_state(attachment, tracee,
+						HF_TRACEE_GONE);
 			continue;
 		}
-		hf_tracee_check_interrupted(tracee);
 		n++;
 	}
 	return n;
+}
+
+uint32_t hf_attachment_max_calls(const struct hf_attachment *attachment,
+				 pid_t but)
+{
+	uint32_t max = 0;
+
+	for (size_t i = 0; i < attachment->num; i++) {
+		const struct hf_tracee *tracee = &attachment->tracees[i];
+
+		if (tracee->tid != but && tracee->num_calls > max)
+			max = tracee->num_calls;
+	}
+	return max;
 }
 
 void hf_attachment_release_receivers(struct hf_attachment *attachment,
@@ -558,22 +478,26 @@ void hf_attachment_abandon(struct hf_attachment *attachment)
 	uint32_t ticks = 0;
 
 	hf_attachment_release(attachment);
-	while (attachment->num_running > 0 &&
-	       ticks < ABANDON_MS / HF_WAIT_TICK_MS) {
-		int status;
-		pid_t tid = hf_wait_clock_wait(attachment->clock, -1, &status);
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
 
-		if (tid < 0)
-			return;
-		if (tid == 0) {
-			ticks++;
-			continue;
+		while (tracee->state == HF_TRACEE_RUNNING &&
+		       ticks < ABANDON_MS / HF_WAIT_TICK_MS) {
+			int status;
+			pid_t tid = hf_wait_clock_wait(attachment->clock,
+						       tracee->tid, &status);
+
+			if (tid == 0) {
+				ticks++;
+				continue;
+			}
+			if (tid < 0)
+				hf_attachment_set_state(attachment, tracee,
+							HF_TRACEE_GONE);
+			else
+				hf_attachment_note(attachment, tid, status);
+			hf_tracee_detach(tracee);
 		}
-		if (!hf_attachment_find(attachment, tid) &&
-		    attachment->num == attachment->capacity)
-			return;
-		hf_attachment_note(attachment, tid, status);
-		hf_tracee_detach(hf_attachment_find(attachment, tid));
 	}
 }
 

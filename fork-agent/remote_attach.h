@@ -18,13 +18,13 @@ struct hf_attachment {
 	size_t num;
 	size_t capacity;
 	size_t num_running;      /* tracees in HF_TRACEE_RUNNING */
+	size_t num_stopped;      /* threads in HF_TRACEE_STOPPED */
+	int task_fd;             /* of /proc/PID/task; -1 */
 	uint32_t *slots;         /* hash table: tid to index + 1 */
 	size_t num_slots;        /* a power of two */
 	uint8_t *xstate;         /* xstate_room bytes for each of capacity */
 	size_t xstate_room;
 	uint64_t first_stop_ns;  /* monotonic; 0: none has stopped */
-	uint32_t attempt;        /* which one this is, for messages; 0 or 1: the
-				  * first */
 	bool execed;             /* the target called exec meanwhile */
 	bool overflow;           /* more newborns than there is room for */
 };
@@ -44,21 +44,13 @@ void hf_attachment_deinit(struct hf_attachment *attachment);
 struct hf_error *hf_attachment_seize(struct hf_attachment *attachment)
 	HF_MUST_CHECK;
 
-/** Interrupt all threads. They stop soon, wherever they are. */
+/** Interrupt all threads. They stop soon, wherever they are: see
+ * standstill.h. Their calls are counted from here. */
 void hf_attachment_interrupt(struct hf_attachment *attachment);
 
-/**
- * Wait until each thread has stopped, died, or is in uninterruptible sleep
- * (vfork, disk) for longer than a grace period while others have stopped: such
- * threads are given up as HF_TRACEE_PARTIAL.
- *
- * @param cancelled polled at each tick; may be NULL.
- * @return NULL, TARGET_GONE, TIMEOUT (names a thread; or exec),
- * INTERRUPTED.
- */
-struct hf_error *
-hf_attachment_wait(struct hf_attachment *attachment, uint32_t timeout_ms,
-		   const volatile sig_atomic_t *cancelled) HF_MUST_CHECK;
+/** Others have stopped, and there is a thread that is not attached: attach and
+ * interrupt what is not in the table. @return how many that were. */
+size_t hf_attachment_seize_missed(struct hf_attachment *attachment);
 
 /**
  * After hf_attachment_release: begin anew, with hf_attachment_seize. Threads
@@ -66,26 +58,17 @@ hf_attachment_wait(struct hf_attachment *attachment, uint32_t timeout_ms,
  */
 void hf_attachment_restart(struct hf_attachment *attachment);
 
-/** Change the state of a tracee; keeps the count of running ones. */
+/** Change the state of a tracee; keeps the counts. */
 void hf_attachment_set_state(struct hf_attachment *attachment,
 			     struct hf_tracee *tracee,
 			     enum hf_tracee_state state);
 
-/**
- * If every thread that stopped has a signal in hand, let one after the other
- * take its signal until one stands with empty hands: only such a thread can be
- * made to run a system call. The interruption stops it again before the first
- * instruction of its handler.
- *
- * @return as hf_attachment_wait; NULL also if there is no such thread.
- */
-struct hf_error *
-hf_attachment_empty_hands(struct hf_attachment *attachment,
-			  uint32_t timeout_ms,
-			  const volatile sig_atomic_t *cancelled) HF_MUST_CHECK;
-
 /** Registers of all stopped threads. @return how many it could read. */
 size_t hf_attachment_read_registers(struct hf_attachment *attachment);
+
+/** Most calls for one thread since the interruption, but for `but`. */
+uint32_t hf_attachment_max_calls(const struct hf_attachment *attachment,
+				 pid_t but);
 
 /** Let those go on through which signals to the process come; before the
  * first other thread. Not `but`. */

@@ -319,7 +319,10 @@ struct hf_error *hf_remote_call_park(struct hf_remote_call *call,
 static void give_back(struct hf_remote_call *call)
 {
 	struct hf_tracee *tracee = call->tracee;
-	struct user_regs_struct regs = hf_tracee_resume_registers(tracee);
+	/* Parked, it is where the kernel itself restarts the call. */
+	struct user_regs_struct regs =
+		call->begun ? hf_tracee_resume_registers(tracee) :
+			      hf_tracee_stop_registers(tracee);
 
 	set_mask(tracee, tracee->sigmask);
 	/* One that does not stop any more (it should never happen) needs the

@@ -11,6 +11,7 @@
 #include "fork-agent/proc_task.h"
 #include "fork-agent/reap.h"
 #include "fork-agent/remote_fork.h"
+#include "fork-agent/standstill.h"
 #include "util/progress.h"
 
 /* Before the pause everything is found and allocated that the pause needs; in
@@ -23,8 +24,8 @@
  *	         let the others go
  *	after    make the child die with us, close its descriptors
  *
- * A stop at a bad moment for the heap's readers is released and made again.
- * In between all threads are detached: one that stays attached has to be served
+ * A stop at a bad moment for the heap's readers, or one that some threads do not
+ * come to, is released and made again. In between all threads are detached: one that stays attached has to be served
  * for each signal, fork and job control stop as long as the back-off lasts, and
  * a signal that its program ignores would interrupt its calls. To attach anew
  * costs the target nothing.
@@ -37,8 +38,11 @@ enum {
 	MIN_PEAK_INTERVAL_NS = 20 * 1000 * 1000,
 	LONG_WAIT_NS = 10 * 1000 * 1000, /* until the first thread stops */
 	SERVE_INTERVAL_NS = 1000 * 1000, /* of threads that stop late */
-	FIRST_BACK_OFF_NS = 2 * 1000 * 1000, /* doubled for each further stop */
+	FIRST_BACK_OFF_NS = 2 * 1000 * 1000,      /* for a safe point */
+	FIRST_LATE_BACK_OFF_NS = 10 * 1000 * 1000, /* when some did not stop */
 	MAX_BACK_OFF_NS = 50 * 1000 * 1000,
+	FIRST_STOP_LIMIT_NS = 100 * 1000 * 1000,
+	MAX_STOP_LIMIT_NS = 800 * 1000 * 1000,
 };
 
 /* Detaching wakes a thread, which would take the CPU from a tracer of normal
@@ -133,26 +137,82 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 	return at_step(sequence, HF_STEP_SEIZED);
 }
 
-static struct hf_error *stop(struct hf_sequence *sequence)
+/* How long others may stand before all are let go, if some do not stop. */
+static uint64_t max_stop_ns(uint32_t num_late_stops)
 {
+	uint64_t limit = FIRST_STOP_LIMIT_NS;
+
+	for (uint32_t i = 0; i < num_late_stops && limit < MAX_STOP_LIMIT_NS;
+	     i++)
+		limit *= 2;
+	return limit;
+}
+
+/* Doubled each time, and never in step with the threads. */
+static uint64_t back_off_time(uint64_t first_ns, uint32_t num_before)
+{
+	uint64_t back_off = first_ns;
+
+	for (uint32_t i = 0; i < num_before && back_off < MAX_BACK_OFF_NS; i++)
+		back_off *= 2;
+	if (back_off > MAX_BACK_OFF_NS)
+		back_off = MAX_BACK_OFF_NS;
+	return back_off + hf_now_ns() / 64 % (back_off / 2);
+}
+
+static struct hf_error *stop(struct hf_sequence *sequence,
+			     enum hf_standstill *ret)
+{
+	uint64_t start = hf_now_ns(), waited;
+	struct hf_stop_limit limit = {
+		.end_ns = start + sequence->stop_left_ns,
+		.max_stop_ns = max_stop_ns(sequence->num_late_stops),
+		.cancelled = sequence->cancelled,
+	};
 	struct hf_error *err;
 
+	if (sequence->deadline_ns && limit.end_ns > sequence->deadline_ns)
+		limit.end_ns = sequence->deadline_ns;
+	hf_wait_clock_start(&sequence->clock); /* its first tick is in 5 ms */
 	hf_attachment_interrupt(&sequence->attachment);
 	err = at_step(sequence, HF_STEP_INTERRUPTED);
 	if (err)
 		return err;
-	err = hf_attachment_wait(&sequence->attachment,
-				 sequence->stop_timeout_ms,
-				 sequence->cancelled);
-	if (!err)
-		err = hf_attachment_empty_hands(&sequence->attachment,
-						sequence->stop_timeout_ms,
-						sequence->cancelled);
-	if (err && err->code == HF_ERROR_TIMEOUT)
-		return again(sequence, err);
-	if (err)
-		return err;
-	return at_step(sequence, HF_STEP_STOPPED);
+	*ret = hf_attachment_wait(&sequence->attachment, &limit);
+	if (!*ret)
+		*ret = hf_attachment_empty_hands(&sequence->attachment,
+						 &limit);
+	waited = hf_now_ns() - start;
+	sequence->stop_left_ns -= waited < sequence->stop_left_ns ?
+					  waited : sequence->stop_left_ns;
+	return *ret ? NULL : at_step(sequence, HF_STEP_STOPPED);
+}
+
+/* Not all threads have stopped, and all were let go: once more, or why not. */
+static struct hf_error *consider(struct hf_sequence *sequence,
+				 enum hf_standstill standstill,
+				 bool *again_ret)
+{
+	struct hf_error *err;
+
+	if (standstill == HF_STANDSTILL_TOO_LATE) {
+		sequence->back_off_ns = back_off_time(FIRST_LATE_BACK_OFF_NS,
+						      sequence->num_late_stops);
+		sequence->num_late_stops++;
+		*again_ret = sequence->stop_left_ns > 0 &&
+			     (!sequence->deadline_ns ||
+			      hf_now_ns() + sequence->back_off_ns <
+				      sequence->deadline_ns);
+		if (*again_ret)
+			return NULL;
+	}
+	err = hf_attachment_explain(&sequence->attachment, standstill,
+				    sequence->stop_timeout_ms);
+	hf_attachment_abandon(&sequence->attachment);
+	if (standstill == HF_STANDSTILL_EXECED ||
+	    standstill == HF_STANDSTILL_CROWDED)
+		sequence->retry = true;
+	return err;
 }
 
 static struct hf_error *read_threads(struct hf_sequence *sequence)
@@ -189,18 +249,6 @@ static struct hf_error *read_threads(struct hf_sequence *sequence)
 	sequence->num_threads = n;
 	report->num_threads = (uint32_t)n;
 	return at_step(sequence, HF_STEP_REGISTERS);
-}
-
-/* Long enough for the threads to be elsewhere, and never in step with them. */
-static uint64_t safe_point_back_off_ns(uint32_t num_stops)
-{
-	uint64_t back_off = FIRST_BACK_OFF_NS;
-
-	for (uint32_t i = 1; i < num_stops && back_off < MAX_BACK_OFF_NS; i++)
-		back_off *= 2;
-	if (back_off > MAX_BACK_OFF_NS)
-		back_off = MAX_BACK_OFF_NS;
-	return back_off + hf_now_ns() / 64 % (back_off / 2);
 }
 
 static struct hf_error *not_exact(const struct hf_sequence *sequence)
@@ -253,7 +301,8 @@ static struct hf_error *look_for_safe_point(struct hf_sequence *sequence,
 	report->safe_point_tries++;
 	if (!hf_safe_point_is_unsafe(&state))
 		return NULL;
-	back_off = safe_point_back_off_ns(report->safe_point_tries);
+	back_off = back_off_time(FIRST_BACK_OFF_NS,
+				 report->safe_point_tries - 1);
 	is_last = report->safe_point_tries >= sequence->safe_point_tries ||
 		  (sequence->deadline_ns &&
 		   hf_now_ns() + back_off >= sequence->deadline_ns);
@@ -333,6 +382,11 @@ static struct hf_error *fork_stopped(struct hf_sequence *sequence)
 		return again(sequence, hf_error_create(
 			HF_ERROR_TIMEOUT, "process %d runs another program "
 			"now (exec)", attachment->pid));
+	if (!hf_tracee_read_sigmask(injector))
+		return hf_error_create(HF_ERROR_TARGET_GONE,
+				       "thread %d ended while it was stopped",
+				       injector->tid);
+	sequence->injector_tid = injector->tid;
 	err = hf_remote_call_begin(&call, injector, attachment->pid,
 				   sequence->hooks.false_site,
 				   HF_TRACEE_OPTIONS, &sequence->way,
@@ -371,14 +425,15 @@ static uint64_t faults_of(const struct hf_target *target)
 	return UINT64_MAX;
 }
 
-/* @param again_ret set if the threads were let go because the moment was a
- * bad one, and should be stopped again. */
+/* @param again_ret set if the threads were let go because some did not stop, or
+ * the moment was a bad one, and should be stopped again. */
 static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 				       bool *again_ret)
 {
 	struct hf_capture_report *report = &sequence->report;
+	enum hf_standstill standstill = HF_STANDSTILL_REACHED;
 	struct priority priority;
-	uint64_t start, stopped, read, resume;
+	uint64_t start, stopped, read, resume, num_calls;
 	struct hf_error *err;
 
 	*again_ret = false;
@@ -386,18 +441,20 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 	 * first thread that goes on, long before we are at it again. */
 	sequence->faults_before = faults_of(&sequence->target);
 	raise_priority(&priority);
+	report->fifo = priority.raised;
+	num_calls = sequence->calls.num;
 	start = hf_now_ns();
-	err = stop(sequence);
+	err = stop(sequence, &standstill);
 	stopped = hf_now_ns();
 	/* A process that slept beyond reach has not been paused by us. */
 	if (sequence->attachment.first_stop_ns > start + LONG_WAIT_NS)
 		start = sequence->attachment.first_stop_ns;
-	if (!err)
+	if (!err && !standstill)
 		err = read_threads(sequence);
 	read = hf_now_ns();
-	if (!err)
+	if (!err && !standstill)
 		err = look_for_safe_point(sequence, again_ret);
-	if (!err && !*again_ret)
+	if (!err && !standstill && !*again_ret)
 		err = sequence->mode == HF_CAPTURE_STOP ?
 			      stand(sequence, start) : fork_stopped(sequence);
 	resume = hf_now_ns();
@@ -406,6 +463,10 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 	else if (!sequence->stand.active)
 		hf_attachment_release(&sequence->attachment);
 	report->pause_ns = hf_now_ns() - start;
+	report->pause_calls = sequence->calls.num - num_calls;
+	report->max_thread_calls =
+		hf_attachment_max_calls(&sequence->attachment,
+					sequence->injector_tid);
 	report->stop_ns = stopped - start;
 	report->regs_ns = read - stopped;
 	report->resume_ns = report->pause_ns - (resume - start);
@@ -413,6 +474,8 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 		report->resume_ns =
 			start + report->pause_ns - sequence->fork_done_ns;
 	restore_priority(&priority);
+	if (!err && standstill)
+		err = consider(sequence, standstill, again_ret);
 	if (*again_ret && report->missed_pause_ns < report->pause_ns)
 		report->missed_pause_ns = report->pause_ns;
 	if (!err && !sequence->stand.active)
@@ -440,16 +503,17 @@ static struct hf_error *back_off(struct hf_sequence *sequence)
 
 static struct hf_error *capture(struct hf_sequence *sequence)
 {
-	bool is_bad_moment = false;
+	bool once_more = false;
 	struct hf_error *err;
 
 	do {
-		err = is_bad_moment ? back_off(sequence) : NULL;
+		err = once_more ? back_off(sequence) : NULL;
 		if (!err)
 			err = attach(sequence);
 		if (!err)
-			err = pause_and_fork(sequence, &is_bad_moment);
-	} while (!err && is_bad_moment);
+			err = pause_and_fork(sequence, &once_more);
+	} while (!err && once_more);
+	sequence->report.num_attempts = 1 + sequence->num_late_stops;
 	return err;
 }
 
@@ -536,7 +600,6 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 		return err;
 	hf_attachment_init(&sequence->attachment, sequence->target.pid,
 			   &sequence->clock);
-	sequence->attachment.attempt = sequence->attempt;
 	hf_wait_clock_start(&sequence->clock);
 	sequence->stand.deadline_ns = sequence->deadline_ns;
 	sequence->stand.cancelled = sequence->cancelled;

@@ -14,8 +14,8 @@
 struct hf_sequence {
 	struct hf_target target;
 	enum hf_capture_mode mode;
-	uint32_t stop_timeout_ms;
-	uint32_t attempt;               /* from 1, for messages */
+	uint32_t stop_timeout_ms;       /* for messages */
+	uint64_t stop_left_ns;          /* to wait for threads, in all */
 	const struct hf_safe_point *safe_point; /* borrowed; may be NULL */
 	uint32_t safe_point_tries;      /* at least 1 */
 	bool exact;                     /* only a safe point will do */
@@ -34,7 +34,9 @@ struct hf_sequence {
 	struct hf_thread *threads;      /* leader first; owned */
 	size_t num_threads;
 	struct hf_capture_report report;
+	pid_t injector_tid;             /* 0: none */
 	uint64_t fork_done_ns;          /* monotonic */
+	uint32_t num_late_stops;        /* released: not all had stopped */
 	uint64_t back_off_ns;           /* until the next stop */
 	struct hf_watch *watch;         /* owned; NULL: nothing is forked */
 	uint64_t keep_free_bytes;       /* for it */

@@ -14,18 +14,13 @@
 enum {
 	USER_CS_64 = 0x33,
 	SYSCALL_INSN_BYTES = 2,
-	PEEK_SHARED = 1,   /* PTRACE_PEEKSIGINFO_SHARED */
-	PEEK_MAX = 32,     /* signals looked at in one queue */
+	/* The kernel's own: restart the call, unless a handler runs. Never
+	 * seen by a program. */
+	ERESTARTNOHAND = 514,
 };
 
 /* Layouts of the kernel's ABI (include/uapi/linux/ptrace.h, Linux 6.4;
  * glibc names them differently from version to version). */
-struct peek_siginfo_args {
-	uint64_t off;
-	uint32_t flags;
-	int32_t nr;
-};
-
 struct rseq_configuration {
 	uint64_t rseq_abi_pointer;
 	uint32_t rseq_abi_size;
@@ -49,7 +44,7 @@ static uint64_t signal_bit(int signal_number)
 void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 		    enum hf_tracee_kind kind, struct hf_trace_calls *calls)
 {
-	struct hf_proc_stat stat;
+	struct hf_proc_status status;
 	struct hf_error *err;
 	uint8_t *xstate = tracee->xstate;
 
@@ -59,13 +54,14 @@ void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 	tracee->calls = calls;
 	tracee->kind = kind;
 	tracee->state = HF_TRACEE_RUNNING;
-	err = hf_proc_stat_read(tid, 0, &stat);
+	err = hf_proc_status_read(tid, 0, &status);
 	if (err) {
 		hf_error_ignore(err);
 		return;
 	}
-	memcpy(tracee->name, stat.name, sizeof(tracee->name));
-	tracee->run_state = stat.state;
+	memcpy(tracee->name, status.name, sizeof(tracee->name));
+	tracee->run_state = status.state;
+	tracee->sigmask = status.signals_blocked;
 }
 
 long hf_tracee_ptrace(struct hf_tracee *tracee, int request, void *addr,
@@ -75,11 +71,13 @@ long hf_tracee_ptrace(struct hf_tracee *tracee, int request, void *addr,
 	return hf_ptrace(tracee->calls, request, tracee->tid, addr, data);
 }
 
-bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room)
+static bool read_registers(struct hf_tracee *tracee, size_t xstate_room)
 {
 	struct iovec gpr = { &tracee->regs, sizeof(tracee->regs) };
 	struct iovec xstate = { tracee->xstate, xstate_room };
+	int64_t nr;
 
+	tracee->interrupted_call = false;
 	if (hf_tracee_ptrace(tracee, PTRACE_GETREGSET, (void *)NT_PRSTATUS,
 			     &gpr) < 0)
 		return false;
@@ -87,29 +85,43 @@ bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room)
 	    hf_tracee_ptrace(tracee, PTRACE_GETREGSET, (void *)NT_X86_XSTATE,
 			     &xstate) == 0)
 		tracee->xstate_bytes = xstate.iov_len;
-	tracee->has_registers =
-		hf_tracee_ptrace(tracee, PTRACE_GETSIGMASK,
-				 (void *)HF_KERNEL_SIGSET_BYTES,
-				 &tracee->sigmask) == 0;
-	return tracee->has_registers;
+	tracee->has_registers = true;
+	nr = (int64_t)tracee->regs.orig_rax;
+	/* close() has given the descriptor up even if it says EINTR: a second
+	 * close could hit somebody else's new one. */
+	tracee->interrupted_call =
+		(tracee->event == HF_PTRACE_EVENT_STOP ||
+		 tracee->event == 0) &&
+		nr >= 0 && nr != SYS_close &&
+		(int64_t)tracee->regs.rax == -EINTR;
+	return true;
 }
 
-/* Signals in the thread's own or the process's queue. */
-static uint64_t pending_signals(struct hf_tracee *tracee, uint32_t flags)
+bool hf_tracee_read_sigmask(struct hf_tracee *tracee)
 {
-	struct peek_siginfo_args args = { .flags = flags, .nr = PEEK_MAX };
-	siginfo_t infos[PEEK_MAX];
-	uint64_t set = 0;
-	long n;
+	if (!tracee->has_sigmask)
+		tracee->has_sigmask =
+			hf_tracee_ptrace(tracee, PTRACE_GETSIGMASK,
+					 (void *)HF_KERNEL_SIGSET_BYTES,
+					 &tracee->sigmask) == 0;
+	return tracee->has_sigmask;
+}
 
-	while ((n = hf_tracee_ptrace(tracee, PTRACE_PEEKSIGINFO, &args,
-				     infos)) > 0) {
-		for (long i = 0; i < n; i++)
-			if (infos[i].si_signo >= 1 && infos[i].si_signo <= 64)
-				set |= signal_bit(infos[i].si_signo);
-		args.off += (uint64_t)n;
-	}
-	return set;
+bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room)
+{
+	return read_registers(tracee, xstate_room) &&
+	       hf_tracee_read_sigmask(tracee);
+}
+
+bool hf_tracee_read_frugally(struct hf_tracee *tracee, size_t xstate_room)
+{
+	if (!read_registers(tracee, xstate_room))
+		return false;
+	/* To come: the cure, the detaching. */
+	if (tracee->num_calls + tracee->interrupted_call + 1 <
+	    HF_TRACEE_CALLS_MAX)
+		return hf_tracee_read_sigmask(tracee);
+	return true;
 }
 
 uint64_t hf_tracee_effective_signals(pid_t tid, uint64_t set)
@@ -131,24 +143,14 @@ uint64_t hf_tracee_effective_signals(pid_t tid, uint64_t set)
 	       ~(ignored_by_default & ~status.signals_caught);
 }
 
-void hf_tracee_check_interrupted(struct hf_tracee *tracee)
+struct user_regs_struct
+hf_tracee_stop_registers(const struct hf_tracee *tracee)
 {
-	int64_t nr = (int64_t)tracee->regs.orig_rax;
-	uint64_t pending;
+	struct user_regs_struct regs = tracee->regs;
 
-	tracee->interrupted_call = false;
-	if (tracee->event != HF_PTRACE_EVENT_STOP || nr < 0 ||
-	    (int64_t)tracee->regs.rax != -EINTR)
-		return;
-	/* close() has given the descriptor up even if it says EINTR: a second
-	 * close could hit somebody else's new one. */
-	if (nr == SYS_close)
-		return;
-	pending = (pending_signals(tracee, 0) |
-		   pending_signals(tracee, PEEK_SHARED)) &
-		  ~tracee->sigmask;
-	tracee->interrupted_call =
-		!hf_tracee_effective_signals(tracee->tid, pending);
+	if (tracee->interrupted_call)
+		regs.rax = (uint64_t)-ERESTARTNOHAND;
+	return regs;
 }
 
 struct user_regs_struct
@@ -168,12 +170,11 @@ void hf_tracee_detach(struct hf_tracee *tracee)
 {
 	if (tracee->state != HF_TRACEE_STOPPED)
 		return;
-	if (!tracee->has_registers && tracee->kind == HF_TRACEE_THREAD &&
-	    hf_tracee_read_registers(tracee, 0))
-		hf_tracee_check_interrupted(tracee);
+	if (!tracee->has_registers && tracee->kind != HF_TRACEE_NEWBORN)
+		read_registers(tracee, 0);
 	if (tracee->interrupted_call) {
 		struct user_regs_struct regs =
-			hf_tracee_resume_registers(tracee);
+			hf_tracee_stop_registers(tracee);
 
 		hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs);
 	}

@@ -19,6 +19,10 @@ enum {
 	HF_PTRACE_GET_SYSCALL_USER_DISPATCH = 0x4211,   /* Linux 6.4 */
 	HF_PTRACE_EVENT_STOP = 128,
 	HF_KERNEL_SIGSET_BYTES = 8,
+	/* ptrace and wait calls from the interruption to the end for a thread
+	 * that we do not borrow: interrupt, wait, two sets of registers, mask
+	 * or cure, detach. */
+	HF_TRACEE_CALLS_MAX = 6,
 	/* What the target's threads are seized with. Never EXITKILL. */
 	HF_TRACEE_OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE |
 			    PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
@@ -52,15 +56,16 @@ struct hf_tracee {
 			    * remote_attach.c */
 	char name[16];     /* before the stop */
 	char run_state;    /* before the stop: R S D T; 0 if not known */
-	bool has_registers; /* of this stop; with sigmask, interrupted_call */
+	bool has_registers; /* of this stop; with interrupted_call */
 	struct user_regs_struct regs; /* at the stop, never changed after */
+	bool has_sigmask;  /* of this stop, too; else it is of before */
 	uint64_t sigmask;
 	uint8_t *xstate;   /* borrowed from the set; NULL: no room */
 	size_t xstate_bytes; /* 0: not captured */
 	bool interrupted_call; /* restart instead of EINTR, see below */
 };
 
-/** Start values, RUNNING; name and run_state from /proc. No ptrace. */
+/** Start values, RUNNING; name, run_state and sigmask from /proc. No ptrace. */
 void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 		    enum hf_tracee_kind kind, struct hf_trace_calls *calls);
 
@@ -68,29 +73,47 @@ void hf_tracee_init(struct hf_tracee *tracee, pid_t tid,
 long hf_tracee_ptrace(struct hf_tracee *tracee, int request, void *addr,
 		      void *data);
 
-/** Read registers, XSTATE (into at most `xstate_room` bytes) and signal mask
- * of a stopped thread. @return false if it died. */
-bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room);
-
 /**
- * Decide whether the thread's system call has to be restarted by us.
+ * Read registers, XSTATE (into at most `xstate_room` bytes) and signal mask of
+ * a stopped thread, and decide whether its system call has to be restarted by
+ * us.
  *
  * Most calls that a ptrace stop interrupts are restarted by the kernel. Some
  * (epoll_wait, semop, sigtimedwait, io_getevents, recv with a time-out, ...)
  * return EINTR instead, which a program without signal handlers has never
  * seen. At the stop that is rax == -EINTR with orig_rax still the call's
- * number. Unless a signal is pending that will end the call anyway, the
- * thread is set back onto its `syscall` instruction.
+ * number: `interrupted_call`. See hf_tracee_stop_registers for the cure.
+ *
+ * @return false if it died.
  */
-void hf_tracee_check_interrupted(struct hf_tracee *tracee);
+bool hf_tracee_read_registers(struct hf_tracee *tracee, size_t xstate_room);
+
+/** As hf_tracee_read_registers, but the signal mask only if that leaves the
+ * thread with HF_TRACEE_CALLS_MAX calls until it is detached: else it remains
+ * the one of hf_tracee_init. */
+bool hf_tracee_read_frugally(struct hf_tracee *tracee, size_t xstate_room);
+
+/** Read the mask of a stopped thread if that was not done. @return false if
+ * it died. */
+bool hf_tracee_read_sigmask(struct hf_tracee *tracee);
 
 /** Of the signals in `set` (bit n - 1 is signal n): those that would do
  * anything to the process. While a process is traced the kernel queues even
  * signals that it ignores, and interrupts calls for them. */
 uint64_t hf_tracee_effective_signals(pid_t tid, uint64_t set);
 
-/** The registers to resume with: those of the stop, or set back onto the
- * interrupted call. */
+/**
+ * The registers to resume with from the very stop they were read at: those of
+ * the stop, or with an interrupted call that says -ERESTARTNOHAND instead of
+ * -EINTR. The stop is inside the kernel's signal code, which then itself does
+ * what is right: the call ends with EINTR if a handler runs, also for a signal
+ * that comes at the last moment, and is restarted if none does.
+ */
+struct user_regs_struct
+hf_tracee_stop_registers(const struct hf_tracee *tracee);
+
+/** The registers to put the thread's user code back to from elsewhere: those
+ * of the stop, or set back onto the instruction of the interrupted call. */
 struct user_regs_struct
 hf_tracee_resume_registers(const struct hf_tracee *tracee);
 

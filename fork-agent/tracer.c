@@ -217,7 +217,7 @@ static void join(struct hf_tracer *tracer)
 struct hf_error *hf_tracer_create(const struct hf_target *target,
 				  const struct hf_capture_options *options,
 				  const struct hf_capture_hooks *hooks,
-				  uint32_t attempt, bool *retry_ret,
+				  uint64_t *stop_left_ns, bool *retry_ret,
 				  struct hf_tracer **ret)
 {
 	struct hf_tracer *tracer = calloc(1, sizeof(*tracer));
@@ -231,7 +231,7 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 	tracer->sequence.mode = options->mode;
 	tracer->sequence.keep_free_bytes = options->keep_free_bytes;
 	tracer->sequence.stop_timeout_ms = options->stop_timeout_ms;
-	tracer->sequence.attempt = attempt;
+	tracer->sequence.stop_left_ns = *stop_left_ns;
 	tracer->sequence.safe_point = options->safe_point;
 	tracer->sequence.safe_point_tries = options->safe_point_tries;
 	tracer->sequence.exact = options->exact;
@@ -254,6 +254,7 @@ struct hf_error *hf_tracer_create(const struct hf_target *target,
 		return err;
 	}
 	wait_while(tracer, PHASE_RUNNING);
+	*stop_left_ns = tracer->sequence.stop_left_ns;
 	if (tracer->phase == PHASE_FAILED) {
 		join(tracer);
 		err = HF_TAKE(tracer->err);

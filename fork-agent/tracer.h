@@ -28,14 +28,15 @@ struct hf_tracer_result {
 /**
  * Make one attempt.
  *
- * @param attempt which one it is, from 1.
+ * @param stop_left_ns how long threads may be waited for; gets what is left
+ * of it.
  * @param retry_ret whether another attempt makes sense, set on failure.
  * @return as hf_capture.
  */
 struct hf_error *hf_tracer_create(const struct hf_target *target,
 				  const struct hf_capture_options *options,
 				  const struct hf_capture_hooks *hooks,
-				  uint32_t attempt, bool *retry_ret,
+				  uint64_t *stop_left_ns, bool *retry_ret,
 				  struct hf_tracer **ret) HF_MUST_CHECK;
 
 /** Borrowed. The report is complete after hf_tracer_release. */

@@ -106,14 +106,25 @@ void hf_wait_clock_stop(struct hf_wait_clock *clock)
 }
 
 /* A wait by any thread of its parent would take the child's exit status away
- * from the program. So look first, without taking. */
-static pid_t wait_beside_own_child(pid_t own_child, pid_t tid, int *status,
-				   int flags)
+ * from the program: so ask for stops only. Once it has ended, that is an
+ * error. */
+static pid_t wait_for_own_child(pid_t tid, int *status, int flags)
 {
 	siginfo_t info = { 0 };
 
-	if (waitid(tid > 0 ? P_PID : P_ALL, tid > 0 ? (id_t)tid : 0, &info,
-		   WEXITED | WSTOPPED | WNOWAIT | flags) < 0)
+	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | flags) < 0)
+		return -1;
+	/* As waitpid reports a stop; an event is in the higher bits. */
+	*status = info.si_status << 8 | 0x7f;
+	return info.si_pid;
+}
+
+/* Of any: look first, without taking. */
+static pid_t wait_beside_own_child(pid_t own_child, int *status, int flags)
+{
+	siginfo_t info = { 0 };
+
+	if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOWAIT | flags) < 0)
 		return -1;
 	if (info.si_pid == own_child && info.si_code != CLD_TRAPPED &&
 	    info.si_code != CLD_STOPPED) {
@@ -132,9 +143,10 @@ static pid_t wait_with(struct hf_wait_clock *clock, pid_t tid, int *status,
 
 	flags |= __WALL | __WNOTHREAD;
 	hf_trace_calls_count(clock->calls);
-	if (clock->own_child)
-		got = wait_beside_own_child(clock->own_child, tid, status,
-					    flags);
+	if (clock->own_child && tid == clock->own_child)
+		got = wait_for_own_child(tid, status, flags);
+	else if (clock->own_child && tid < 0)
+		got = wait_beside_own_child(clock->own_child, status, flags);
 	else
 		got = waitpid(tid, status, flags);
 	return got < 0 && errno == EINTR ? 0 : got;

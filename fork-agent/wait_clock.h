@@ -21,12 +21,13 @@
  * whole process, so a second clock waits until the first is gone.
  *
  * Waits use __WNOTHREAD: only tracees and children of the calling thread are
- * looked at, never those of the rest of the process.
+ * looked at, never those of the rest of the process. A wait for one tid costs
+ * the same however many there are; for any, the kernel looks through all.
  */
 struct hf_wait_clock {
 	pid_t own_child;          /* a tracee that is also a child of this
 				   * process: its end is for the caller's
-				   * own waitpid and only looked at; or 0 */
+				   * own waitpid; or 0 */
 	struct hf_trace_calls *calls; /* borrowed; may be NULL */
 	timer_t timer;
 	int signal;               /* 0: not initialized */
@@ -52,7 +53,8 @@ void hf_wait_clock_stop(struct hf_wait_clock *clock);
 /**
  * Wait for a change of `tid`, or of any tracee (-1), until the next tick.
  *
- * @return the tid; 0 after a tick; -1 if there is nothing to wait for.
+ * @return the tid; 0 after a tick; -1 if there is nothing to wait for, or
+ * `tid` is own_child and has ended.
  */
 pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status);
 

@@ -60,7 +60,7 @@ static const struct argp_option capture_options[] = {
 	  GROUP_CAPTURE },
 	{ "stop-timeout", KEY_STOP_TIMEOUT, "SECONDS", 0,
 	  "Give up when its threads have not stopped after this time, "
-	  "in each of three attempts (default 2)",
+	  "in all attempts together (default 2)",
 	  GROUP_CAPTURE },
 	{ "max-pause", KEY_MAX_PAUSE, "MS", 0,
 	  "Refuse if the pause is predicted to be longer (exit status 11)",

@@ -10,6 +10,9 @@
  *        busy exec      become this program again and again
  *        busy signals   handle every queued signal
  *        busy timers    expect each tick of an interval timer
+ *        busy spin N    N threads that never sleep
+ *        busy sleep N   N threads that do nothing else
+ *        busy wake      tell each EINTR of a wait that a signal has ended
  */
 #include <errno.h>
 #include <poll.h>
@@ -304,6 +307,76 @@ static int expect_ticks(void)
 	return rc;
 }
 
+static void *spin(void *arg)
+{
+	volatile uint64_t turns = 0;
+
+	(void)arg;
+	while (!atomic_load_explicit(&stopping, memory_order_relaxed))
+		turns++;
+	atomic_fetch_add(&num_done, turns > 0);
+	return NULL;
+}
+
+static void *sleep_on(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stopping))
+		usleep(500 * 1000);
+	atomic_fetch_add(&num_done, 1);
+	return NULL;
+}
+
+static int start_threads(void *(*body)(void *), int num)
+{
+	pthread_t ids[256];
+
+	if (num < 1 || num > 256)
+		return 2;
+	for (int i = 0; i < num; i++)
+		if (pthread_create(&ids[i], NULL, body, NULL))
+			return 2;
+	ready();
+	while (!input_ended(1000))
+		;
+	atomic_store(&stopping, 1);
+	for (int i = 0; i < num; i++)
+		pthread_join(ids[i], NULL);
+	return num_done != num;
+}
+
+static volatile sig_atomic_t was_woken;
+
+static void on_wake(int signal_number)
+{
+	(void)signal_number;
+	was_woken = 1;
+}
+
+/* The way of many programs: the handler sets a flag, the loop looks at it
+ * because its wait says EINTR. */
+static int wait_to_be_woken(void)
+{
+	struct sigaction action = { .sa_handler = on_wake };
+	struct epoll_event event = { .events = EPOLLIN };
+	int fd = epoll_create1(0);
+
+	sigaction(SIGUSR1, &action, NULL);
+	epoll_ctl(fd, EPOLL_CTL_ADD, 0, &event);
+	ready();
+	for (;;) {
+		int rc = epoll_wait(fd, &event, 1, -1);
+
+		if (rc > 0)
+			break;
+		num_wrong += rc == 0 || errno != EINTR || !was_woken;
+		was_woken = 0;
+		printf("woken %ld\n", ++num_done);
+		fflush(stdout);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
@@ -325,6 +398,12 @@ int main(int argc, char **argv)
 		rc = handle_signals();
 	else if (!strcmp(mode, "timers"))
 		rc = expect_ticks();
+	else if (!strcmp(mode, "spin"))
+		rc = start_threads(spin, argc > 2 ? atoi(argv[2]) : 0);
+	else if (!strcmp(mode, "sleep"))
+		rc = start_threads(sleep_on, argc > 2 ? atoi(argv[2]) : 0);
+	else if (!strcmp(mode, "wake"))
+		rc = wait_to_be_woken();
 	printf("num_done %ld\nnum_wrong %ld\n", num_done, num_wrong);
 	return rc ? rc : num_wrong != 0;
 }
