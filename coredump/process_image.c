@@ -21,6 +21,7 @@
 #include "coredump/resident.h"
 #include "coredump/segment_kind.h"
 #include "coredump/shared_pages.h"
+#include "coredump/still_memory.h"
 #include "util/file.h"
 
 /* The process is the forked child, so the segments are those that the child
@@ -39,6 +40,7 @@ struct process {
 					   * gone; or -1; owned */
 	struct hf_parent *parent;         /* owned */
 	struct hf_late late;              /* read from the parent */
+	struct hf_still_memory *still;    /* of IMAGE_SELF; owned */
 };
 
 static size_t process_read(void *arg, const struct hf_range *ranges,
@@ -48,6 +50,9 @@ static size_t process_read(void *arg, const struct hf_range *ranges,
 	const struct hf_late *late = &process->late;
 	size_t done = 0;
 
+	if (process->still)
+		return hf_still_memory_read(process->still, ranges, num_ranges,
+					    buf);
 	if (!late->ranges.num)
 		return hf_process_memory_read(&process->memory, ranges,
 					      num_ranges, buf);
@@ -133,6 +138,7 @@ static void process_destroy(void *arg)
 		close(process->proc_fd);
 	hf_parent_close(process->parent);
 	hf_late_deinit(&process->late);
+	hf_still_memory_destroy(process->still);
 	free(process);
 }
 
@@ -457,7 +463,11 @@ struct hf_error *hf_process_image_open_flags(pid_t pid,
 	err = hf_image_create(&process_ops, process, &image);
 	if (err)
 		return err;
-	err = add_memory(image, process, flags);
+	if (flags & HF_PROCESS_IMAGE_SELF)
+		err = hf_still_memory_create(image, &process->memory,
+					     &process->still);
+	if (!err)
+		err = add_memory(image, process, flags);
 	for (size_t i = 0; i < num_threads && !err; i++)
 		err = hf_image_add_thread(image, &threads[i]);
 	if (!err)

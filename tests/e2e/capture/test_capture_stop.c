@@ -156,6 +156,101 @@ static void memory_and_registers_are_of_one_instant(void **state)
 	assert_int_equal(hf_victim_end(&victim), 0);
 }
 
+struct footprint {
+	unsigned long resident_kb, anonymous_kb, swap_kb; /* page tables say */
+	unsigned long long file_kb, shmem_kb, table_kb;   /* counters say */
+};
+
+static struct footprint footprint_of(pid_t pid)
+{
+	struct footprint ret = {
+		.file_kb = hf_test_status_field(pid, "RssFile", 10),
+		.shmem_kb = hf_test_status_field(pid, "RssShmem", 10),
+		.table_kb = hf_test_status_field(pid, "VmPTE", 10),
+	};
+	char line[256], path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (!sscanf(line, "Rss: %lu", &ret.resident_kb) &&
+		    !sscanf(line, "Anonymous: %lu", &ret.anonymous_kb))
+			sscanf(line, "Swap: %lu", &ret.swap_kb);
+	fclose(file);
+	assert_true(ret.resident_kb > 0);
+	return ret;
+}
+
+static void expect_footprint(pid_t pid, const struct footprint *wanted)
+{
+	struct footprint now = footprint_of(pid);
+
+	assert_int_equal(now.resident_kb, wanted->resident_kb);
+	assert_int_equal(now.anonymous_kb, wanted->anonymous_kb);
+	assert_int_equal(now.swap_kb, wanted->swap_kb);
+	assert_int_equal(now.file_kb, wanted->file_kb);
+	assert_int_equal(now.shmem_kb, wanted->shmem_kb);
+	assert_int_equal(now.table_kb, wanted->table_kb);
+}
+
+/* Every byte that can be. @return how many of files. */
+static uint64_t read_all(const struct hf_image *image)
+{
+	enum { PART = 1 << 16 };
+	static char buf[PART];
+	const struct hf_segment *segments;
+	uint64_t num_file_bytes = 0;
+	size_t num;
+
+	segments = hf_image_segments(image, &num);
+	for (size_t i = 0; i < num; i++) {
+		uint64_t at = segments[i].start;
+
+		while (at < segments[i].end) {
+			uint64_t left = segments[i].end - at;
+			size_t got = hf_image_read_some(
+				image, at, buf, left < PART ? left : PART);
+
+			if (segments[i].kind == HF_SEGMENT_FILE)
+				num_file_bytes += got;
+			if (!got)
+				break;
+			at += got;
+		}
+	}
+	return num_file_bytes;
+}
+
+static void reading_it_leaves_no_trace_in_its_memory(void **state)
+{
+	static const char *const victims[] = { VICTIM_BLOCKED_CALLS,
+					       VICTIM_SHARES };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct footprint before;
+		struct hf_victim victim;
+		struct hf_frozen *frozen;
+		struct hf_image *image;
+		uint64_t num_file_bytes;
+
+		start(&victim, victims[i], NULL);
+		assert_hf_ok(stop(victim.pid, &frozen));
+		before = footprint_of(victim.pid);
+		assert_hf_ok(hf_frozen_open_image(frozen, &image));
+		num_file_bytes = read_all(image);
+		expect_footprint(victim.pid, &before);
+		/* There was something to fault in. */
+		assert_true(num_file_bytes / 1024 > before.file_kb);
+		hf_image_destroy(image);
+		assert_hf_ok(hf_frozen_release(frozen));
+		hf_frozen_destroy(frozen);
+		hf_victim_kill(&victim);
+	}
+}
+
 static void no_register_changes(void **state)
 {
 	struct hf_victim victim;
@@ -500,6 +595,7 @@ int main(void)
 		cmocka_unit_test(
 			no_blocking_call_returns_and_no_process_is_made),
 		cmocka_unit_test(memory_and_registers_are_of_one_instant),
+		cmocka_unit_test(reading_it_leaves_no_trace_in_its_memory),
 		cmocka_unit_test(no_register_changes),
 		cmocka_unit_test(a_process_whose_reader_is_killed_runs_on),
 		cmocka_unit_test(the_user_and_the_deadline_let_it_go),
