@@ -7,6 +7,7 @@
 
 #include "fork-agent/headroom.h"
 #include "fork-agent/proc_task.h"
+#include "fork-agent/stand.h"
 #include "util/progress.h"
 
 enum {
@@ -57,10 +58,9 @@ static double mib(uint64_t bytes)
 
 static struct hf_error *advise(struct hf_error *err)
 {
-	return hf_error_fix(err,
-			    "take it when the process writes less, give it "
-			    "more memory, lower --keep-memory-free, or stop it "
-			    "meanwhile: --mode stop");
+	return hf_stand_advise(hf_error_fix(
+		err, "take it when the process writes less, give it more "
+		"memory, or lower --keep-memory-free"));
 }
 
 /* "of the cgroup '/x'" or "of the machine" */

@@ -82,6 +82,16 @@ struct hf_check *hf_check_fix(struct hf_check *check, const char *format, ...)
 	return check;
 }
 
+struct hf_check *hf_check_fix_by_stop(struct hf_check *check)
+{
+	static const char advice[] =
+		"read the process itself while it stands: --mode stop";
+	HF_AUTO_FREE char *first = HF_TAKE(check->fix);
+
+	return first ? hf_check_fix(check, "%s; or %s", first, advice) :
+		       hf_check_fix(check, "%s", advice);
+}
+
 struct hf_check *hf_check_block(struct hf_check *check,
 				enum hf_error_code code)
 {

@@ -47,6 +47,10 @@ struct hf_check *hf_check_cause(struct hf_check *check, const char *format,
 struct hf_check *hf_check_fix(struct hf_check *check, const char *format, ...)
 	HF_PRINTF(2, 3);
 
+/** What stands in the way of a fork only: add to the fix that there is a way
+ * without. */
+struct hf_check *hf_check_fix_by_stop(struct hf_check *check);
+
 /** It is a blocker, and this is the code of the error it leads to. */
 struct hf_check *hf_check_block(struct hf_check *check,
 				enum hf_error_code code);

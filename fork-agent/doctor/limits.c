@@ -101,6 +101,7 @@ void hf_check_processes(struct hf_patient *patient)
 	no_more(check);
 	hf_check_fix(check, "raise the limit of the running process: prlimit "
 		     "--pid %d --nproc=%" PRIu64 ":", patient->pid, used + 64);
+	hf_check_fix_by_stop(check);
 }
 
 void hf_check_pids_cgroup(struct hf_patient *patient)
@@ -140,6 +141,7 @@ void hf_check_pids_cgroup(struct hf_patient *patient)
 		hf_check_fix(check, "raise it from outside (Docker: "
 			     "--pids-limit, Kubernetes: podPidsLimit of the "
 			     "kubelet)");
+	hf_check_fix_by_stop(check);
 }
 
 /* All threads of the machine: the fourth field of loadavg, "2/734". */
@@ -180,6 +182,7 @@ void hf_check_machine_pids(struct hf_patient *patient)
 	no_more(check);
 	hf_check_fix(check, "as root of the machine: sysctl kernel.pid_max=... "
 		     "kernel.threads-max=...");
+	hf_check_fix_by_stop(check);
 }
 
 void hf_check_left(struct hf_patient *patient)

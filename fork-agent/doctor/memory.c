@@ -72,6 +72,7 @@ void hf_check_overcommit(struct hf_patient *patient)
 		     "vm.overcommit_ratio; or add swap",
 		     patient->place.container == HF_CONTAINER_NONE ?
 			     "as root" : "as root of the machine");
+	hf_check_fix_by_stop(check);
 }
 
 /* What is left where it is tightest, against what the child needs. */
@@ -96,6 +97,7 @@ static void judge_room(struct hf_patient *patient, struct hf_check *check,
 			       mib(state->keep_bytes));
 		hf_check_fix(check, "free memory %s, or raise the limit",
 			     where);
+		hf_check_fix_by_stop(check);
 	} else if (spare < prediction->most_bytes) {
 		check->verdict = HF_VERDICT_WARNING;
 		hf_check_cause(check, "if the process writes to all of its "
@@ -105,6 +107,7 @@ static void judge_room(struct hf_patient *patient, struct hf_check *check,
 			       mib(state->keep_bytes));
 		hf_check_fix(check, "take the snapshot when it writes less, "
 			     "or free memory %s", where);
+		hf_check_fix_by_stop(check);
 	}
 }
 

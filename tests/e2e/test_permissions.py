@@ -208,7 +208,7 @@ MATRIX = [
 
     # ---- limits ----
     Cell("no process more for this user", NOBODY_USER, "nproc", ROOT,
-         OS_FAILED, ["RLIMIT_NPROC"]),
+         OS_FAILED, ["RLIMIT_NPROC", "--mode stop"]),
 ]
 
 

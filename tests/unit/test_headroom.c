@@ -277,6 +277,7 @@ static void a_watch_tells_figures_and_what_to_do(void **state)
 	assert_non_null(err);
 	assert_int_equal(err->code, HF_ERROR_NO_SPACE);
 	assert_non_null(strstr(err->message, "too little memory to fork"));
+	assert_non_null(strstr(err->fix, "--mode stop"));
 	hf_error_destroy(err);
 	drop(&tree);
 }

@@ -248,6 +248,7 @@ static void a_process_that_may_not_fork_goes_on(void **state)
 		assert_int_equal(err->code, HF_ERROR_OS);
 		assert_int_equal(err->os_error, EAGAIN);
 		assert_contains(err->cause, "RLIMIT_NPROC");
+		assert_contains(err->fix, "--mode stop");
 		hf_error_destroy(err);
 	}
 	assert_int_equal(write(in, "\n", 1), 1);
