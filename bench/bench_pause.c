@@ -226,8 +226,7 @@ static void bench_prepare(const struct options *options, uint64_t mib,
 	       bench_median_ms(&elapsed), bench_median_ms(&longest),
 	       report.num_refused);
 	fflush(stdout);
-	bench_goals_take_prepare(goals, mib,
-				 bench_ratio(&without.pause, &with.pause));
+	bench_goals_take_prepare(goals, &without, &with);
 }
 
 /* ---- the command line ---- */

@@ -52,9 +52,9 @@ void bench_cell_print(const struct bench_cell *cell)
 	fflush(stdout);
 }
 
-__attribute__((format(printf, 5, 6))) static void
+__attribute__((format(printf, 6, 7))) static void
 judge(struct bench_goals *goals, double goal, bool at_least, double measured,
-      const char *format, ...)
+      double least, const char *format, ...)
 {
 	struct bench_verdict *verdict;
 	va_list args;
@@ -65,6 +65,7 @@ judge(struct bench_goals *goals, double goal, bool at_least, double measured,
 	verdict->goal = goal;
 	verdict->at_least = at_least;
 	verdict->measured = measured;
+	verdict->least = least;
 	va_start(args, format);
 	vsnprintf(verdict->what, sizeof(verdict->what), format, args);
 	va_end(args);
@@ -74,6 +75,8 @@ void bench_goals_take(struct bench_goals *goals, const struct bench_cell *cell)
 {
 	const char *pages = cell->huge ? "2 MiB" : "4 KiB";
 	double ns = bench_median_ms(&cell->threads_ns) * 1e6 / cell->threads;
+	double least_ns = bench_min_ms(&cell->threads_ns) * 1e6 /
+			  cell->threads;
 	double calls[] = { goals->null_call_ns, goals->null_ptrace_ns };
 	const char *names[] = { "null calls", "null calls of ptrace" };
 
@@ -81,6 +84,7 @@ void bench_goals_take(struct bench_goals *goals, const struct bench_cell *cell)
 		return;
 	if (!cell->huge && cell->mib >= 1024 && cell->threads <= 8)
 		judge(goals, 1.2, false, bench_ratio(&cell->pause, &cell->raw),
+		      bench_least_ratio(&cell->pause, &cell->raw),
 		      "pause : own fork, %" PRIu64 " MiB, %s, %" PRIu32
 		      " threads", cell->mib, pages, cell->threads);
 	/* With few threads what is done once in a pause is most of it. */
@@ -89,6 +93,7 @@ void bench_goals_take(struct bench_goals *goals, const struct bench_cell *cell)
 		double own = cell->calls * calls[i] + goals->wake_ns;
 
 		judge(goals, 1.5, false, ns / own,
+		      least_ns / own,
 		      "stop, registers, resume a thread (%.1f µs) : %" PRIu32
 		      " %s and a wake (%.1f µs), %" PRIu32 " threads",
 		      ns / 1e3, cell->calls, names[i], own / 1e3,
@@ -96,16 +101,21 @@ void bench_goals_take(struct bench_goals *goals, const struct bench_cell *cell)
 	}
 	if (cell->mib == 500)
 		judge(goals, 20, true, bench_ratio(&cell->gcore, &cell->pause),
+		      bench_least_ratio(&cell->gcore, &cell->pause),
 		      "gcore : pause, 500 MiB, %s, %" PRIu32 " threads", pages,
 		      cell->threads);
 }
 
-void bench_goals_take_prepare(struct bench_goals *goals, uint64_t mib,
-			      double ratio)
+void bench_goals_take_prepare(struct bench_goals *goals,
+			      const struct bench_cell *without,
+			      const struct bench_cell *with)
 {
-	if (mib >= 1024)
-		judge(goals, 10, true, ratio,
-		      "pause without : with --prepare, %" PRIu64 " MiB", mib);
+	if (with->mib >= 1024)
+		judge(goals, 10, true,
+		      bench_ratio(&without->pause, &with->pause),
+		      bench_least_ratio(&without->pause, &with->pause),
+		      "pause without : with --prepare, %" PRIu64 " MiB",
+		      with->mib);
 }
 
 void bench_goals_print(const struct bench_goals *goals)
@@ -116,15 +126,16 @@ void bench_goals_print(const struct bench_goals *goals)
 		       "(--full).\n");
 		return;
 	}
-	printf("| what | goal | measured | met |\n|---|---|---|---|\n");
+	printf("| what | goal | medians | least times | met |\n"
+	       "|---|---|---|---|---|\n");
 	for (uint32_t i = 0; i < goals->num; i++) {
 		const struct bench_verdict *verdict = &goals->verdicts[i];
 		bool met = verdict->at_least ?
 				   verdict->measured >= verdict->goal :
 				   verdict->measured <= verdict->goal;
 
-		printf("| %s | %s %.1f | %.2f | %s |\n", verdict->what,
+		printf("| %s | %s %.1f | %.2f | %.2f | %s |\n", verdict->what,
 		       verdict->at_least ? "≥" : "≤", verdict->goal,
-		       verdict->measured, met ? "yes" : "no");
+		       verdict->measured, verdict->least, met ? "yes" : "no");
 	}
 }

@@ -30,7 +30,8 @@ enum { BENCH_MAX_VERDICTS = 64 };
 
 struct bench_verdict {
 	char what[160];
-	double goal, measured;
+	double goal, measured; /* of medians */
+	double least;          /* of the least times; 0: not told */
 	bool at_least; /* or at most */
 };
 
@@ -44,9 +45,9 @@ struct bench_goals {
 void bench_goals_take(struct bench_goals *goals,
 		      const struct bench_cell *cell);
 
-/** @param ratio of the pauses without and with --prepare. */
-void bench_goals_take_prepare(struct bench_goals *goals, uint64_t mib,
-			      double ratio);
+void bench_goals_take_prepare(struct bench_goals *goals,
+			      const struct bench_cell *without,
+			      const struct bench_cell *with);
 
 void bench_goals_print(const struct bench_goals *goals);
 

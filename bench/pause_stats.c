@@ -56,6 +56,14 @@ double bench_ratio(const struct bench_series *a, const struct bench_series *b)
 	return over > 0 && under > 0 ? over / under : 0;
 }
 
+double bench_least_ratio(const struct bench_series *a,
+			 const struct bench_series *b)
+{
+	double over = bench_min_ms(a), under = bench_min_ms(b);
+
+	return over > 0 && under > 0 ? over / under : 0;
+}
+
 uint64_t bench_quantile(const uint64_t *sorted, size_t num, double share)
 {
 	size_t rank;

@@ -21,8 +21,11 @@ void bench_series_add(struct bench_series *series, uint64_t ns);
 double bench_median_ms(const struct bench_series *series);
 double bench_min_ms(const struct bench_series *series);
 
-/** a : b of the medians; 0 if either is not there. */
+/** a : b of the medians, and of the least; 0 if either is not there. On a busy
+ * machine the least says more of the work, the medians of the waiting. */
 double bench_ratio(const struct bench_series *a, const struct bench_series *b);
+double bench_least_ratio(const struct bench_series *a,
+			 const struct bench_series *b);
 
 /** Sort, for bench_quantile. */
 void bench_sort(uint64_t *values, size_t num);
