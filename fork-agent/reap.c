@@ -48,7 +48,28 @@ struct reaper {
 	uint64_t pause_ns;
 	size_t num_picky;         /* such threads, still */
 	HF_ARRAY(struct candidate) candidates;
+	/* Threads that did not stop in time. They are ours, and will stop: then
+	 * they must be let go, if there is nothing else to do with them. */
+	HF_ARRAY(pid_t) late;
 };
+
+static bool is_late(const struct reaper *reaper, pid_t tid)
+{
+	for (size_t i = 0; i < reaper->late.num; i++)
+		if (reaper->late.data[i] == tid)
+			return true;
+	return false;
+}
+
+static void no_longer_late(struct reaper *reaper, pid_t tid)
+{
+	size_t num = 0;
+
+	for (size_t i = 0; i < reaper->late.num; i++)
+		if (reaper->late.data[i] != tid)
+			reaper->late.data[num++] = reaper->late.data[i];
+	reaper->late.num = num;
+}
 
 /* A zombie of the target, and nobody else's. */
 static bool is_zombie(pid_t target, const struct hf_child *child)
@@ -63,13 +84,13 @@ static bool is_zombie(pid_t target, const struct hf_child *child)
 	return stat.state == 'Z' && stat.parent == target;
 }
 
-/* Bring an attached thread to PTRACE_EVENT_STOP with nothing in hand. */
+/* Bring an attached and interrupted thread to PTRACE_EVENT_STOP with nothing
+ * in hand. */
 static bool stop_thread(struct reaper *reaper, struct hf_tracee *tracee,
 			uint32_t limit_ms)
 {
 	uint32_t ticks = 0;
 
-	hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
 	for (int i = 0; i < PASSED_MAX; i++) {
 		int status;
 		pid_t got;
@@ -135,12 +156,20 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 		return err;
 	tracee.xstate = reaper->xstate;
 	hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD, reaper->clock->calls);
-	if (hf_tracee_ptrace(&tracee, PTRACE_SEIZE, NULL,
-			     (void *)PTRACE_O_TRACESYSGOOD) < 0)
-		return hf_error_os(errno, "cannot attach to thread %d", tid);
+	if (!is_late(reaper, tid)) {
+		if (hf_tracee_ptrace(&tracee, PTRACE_SEIZE, NULL,
+				     (void *)PTRACE_O_TRACESYSGOOD) < 0)
+			return hf_error_os(errno, "cannot attach to thread %d",
+					   tid);
+		hf_tracee_ptrace(&tracee, PTRACE_INTERRUPT, NULL, NULL);
+		err = hf_array_append(&reaper->late, tid);
+		if (err)
+			return err;
+	}
 	if (!stop_thread(reaper, &tracee, limit_ms))
 		return hf_error_create(HF_ERROR_TIMEOUT,
 				       "thread %d does not stop", tid);
+	no_longer_late(reaper, tid);
 	start = hf_now_ns();
 	if (!hf_tracee_read_registers(&tracee, reaper->xstate_room))
 		return hf_error_create(HF_ERROR_TARGET_GONE,
@@ -190,6 +219,12 @@ static struct hf_error *list_candidate(void *arg, pid_t tid)
 	case 'T':
 		candidate.rank = RANK_AWAKE;
 		break;
+	case 't':
+		/* Ours, from a round before; or another tracer's. */
+		if (!is_late(reaper, tid))
+			return NULL;
+		candidate.rank = RANK_ASLEEP;
+		break;
 	case 'D':
 		candidate.rank = RANK_BEYOND_REACH;
 		break;
@@ -233,6 +268,24 @@ static struct hf_error *try_all(struct reaper *reaper)
 	return last;
 }
 
+/* What stopped meanwhile. Who has not is let go by the kernel when this thread
+ * ends. */
+static void let_late_go(struct reaper *reaper)
+{
+	for (size_t i = 0; i < reaper->late.num; i++) {
+		pid_t tid = reaper->late.data[i];
+		struct hf_tracee tracee = { .xstate = reaper->xstate };
+
+		hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD,
+			       reaper->clock->calls);
+		if (stop_thread(reaper, &tracee, HF_WAIT_TICK_MS) &&
+		    hf_tracee_read_registers(&tracee, reaper->xstate_room)) {
+			hf_tracee_check_interrupted(&tracee);
+			hf_tracee_detach(&tracee);
+		}
+	}
+}
+
 struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 			       struct hf_way *way,
 			       struct hf_wait_clock *clock,
@@ -257,7 +310,9 @@ struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 		hf_error_destroy(err);
 		err = try_all(&reaper);
 	}
+	let_late_go(&reaper);
 	hf_array_deinit(&reaper.candidates);
+	hf_array_deinit(&reaper.late);
 	free(reaper.xstate);
 	*pause_ns_ret = reaper.pause_ns;
 	if (!is_zombie(target, child)) {

@@ -29,9 +29,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(1, os.path.join(HERE, "..", "real"))
 
 from soak_programs import PROGRAMS, Missing  # noqa: E402
-from target import BIN, DEADLINE, SKIP, check, look, settle  # noqa: E402
+from target import (BIN, DEADLINE, SKIP, check, settle,  # noqa: E402
+                    stat_fields)
 
 WARM_UP = 3           # seconds of work before the first look
+
+
+def is_there(pid):
+    fields = stat_fields(pid)
+    return fields is not None and fields[0] not in "ZX"
 
 
 class Snapshots:
@@ -65,15 +71,14 @@ class Snapshots:
         self.reasons["failed: " + re.sub(r"\d+", "N", reason.strip())] += 1
 
     def gone(self, pid, reason):
-        """It is no failure that a backend of a server ends."""
-        if os.path.exists("/proc/%d" % pid):
-            try:
-                with open("/proc/%d/stat" % pid) as f:
-                    if f.read().rpartition(")")[2].split()[0] not in "ZX":
-                        self.failed("said to be gone: " + reason)
-                        return
-            except OSError:
-                pass
+        """It is no failure that a backend of a server ends; some moments
+        before nobody sees it any more it has no memory."""
+        end = time.monotonic() + DEADLINE
+        while is_there(pid):
+            if time.monotonic() > end:
+                self.failed("said to be gone: " + reason)
+                return
+            time.sleep(0.01)
         self.results["gone"] += 1
 
     def take_capture(self, pid):
