@@ -45,7 +45,7 @@ def find_tests(folder):
                 ctests.update(re.findall(
                     r"hf_add_\w*test\(\s*(\w+)", text))
             if name.endswith(SUFFIXES):
-                files.add(name)
+                files.update([name, os.path.splitext(name)[0]])
     return functions, ctests, files
 
 
