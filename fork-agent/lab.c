@@ -195,16 +195,7 @@ static char *map(size_t bytes, int prot)
 static void flush_caches(const char *filler)
 {
 	for (size_t i = 0; filler && i < HUGE_REGION_BYTES; i += 64)
-<<<<<<< HEAD
 		(void)*(const volatile uint64_t *)(filler + i);
-=======
-<<<<<<< HEAD
-		(void)*(const volatile uint64_t *)(filler + i);
-=======
-		sum += *(const uint64_t *)(filler + i);
-	(void)sum; /* clang 14 does not count this as a use otherwise */
->>>>>>> d38b311 (fork-agent: a sum that clang 14 takes for unused)
->>>>>>> c648322 (fork-agent: read cache lines in a way that clang understands)
 }
 
 /* Others run on this machine, too. What a page costs is taken from the time
