@@ -6,6 +6,7 @@
 
 #include "coredump/process_image.h"
 #include "fork-agent/capture_steps.h"
+#include "fork-agent/proc_task.h"
 #include "fork-agent/reap_left.h"
 #include "fork-agent/tracer.h"
 #include "util/progress.h"
@@ -147,7 +148,25 @@ void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
 
 struct hf_error *hf_frozen_check(const struct hf_frozen *frozen)
 {
-	return frozen->released ? NULL : hf_tracer_check(frozen->tracer);
+	pid_t child = hf_frozen_pid(frozen);
+	bool is_dead;
+	struct hf_error *err;
+
+	if (frozen->released)
+		return NULL;
+	is_dead = child && hf_proc_is_dead(child);
+	/* Only then: who kills it tells before it is dead. */
+	err = hf_tracer_check(frozen->tracer);
+	if (err || !is_dead)
+		return err;
+	return hf_error_fix(hf_error_cause(
+		hf_error_create(HF_ERROR_NO_SPACE, "the frozen copy of "
+				"process %d was killed before it was read",
+				frozen->pid),
+		"by the kernel, for lack of memory (it is to be the first that "
+		"goes), or by somebody"),
+		"free memory, or take the snapshot without a fork: --mode "
+		"stop");
 }
 
 pid_t hf_frozen_pid(const struct hf_frozen *frozen)

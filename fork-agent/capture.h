@@ -144,7 +144,7 @@ void hf_frozen_drop(struct hf_frozen *frozen, const struct hf_range *ranges,
 
 /** Of the child; 0: there is none (HF_CAPTURE_STOP). */
 /** Is the child still there? @return NULL, or NO_SPACE: it was given up, since
- * it cost the target more memory than there is. */
+ * it cost the target more memory than there is, or killed from outside. */
 struct hf_error *hf_frozen_check(const struct hf_frozen *frozen)
 	HF_MUST_CHECK;
 

@@ -34,6 +34,9 @@ static struct hf_error *let_go(struct work *work)
 	if (!work->frozen || work->released)
 		return NULL;
 	work->released = true;
+	err = hf_frozen_check(work->frozen);
+	if (err)
+		return err;
 	err = hf_frozen_release(work->frozen);
 	report = hf_frozen_report(work->frozen);
 	if (report->mode == HF_CAPTURE_STOP) {
@@ -160,6 +163,15 @@ static struct hf_error *take(struct work *work,
 		      hf_run_low_priority(copy_and_index, work) :
 		      copy_and_index(work);
 	hf_image_destroy(HF_TAKE(work->image));
+	/* The reason for what failed, if it is that. */
+	if (err && !work->released) {
+		struct hf_error *why = hf_frozen_check(work->frozen);
+
+		if (why) {
+			hf_error_destroy(err);
+			err = why;
+		}
+	}
 	/* It may have come after the last look of the index. */
 	if (!err && *work->cli->cancelled)
 		err = hf_error_create(HF_ERROR_INTERRUPTED, "interrupted");

@@ -146,6 +146,38 @@ static void a_child_that_costs_too_much_is_given_up(void **state)
 	remove_proc(proc);
 }
 
+static void a_child_that_is_killed_is_not_read_as_empty(void **state)
+{
+	const struct hf_copy_options options = { .way = HF_COPY_AUTO };
+	struct hf_copy_report copy;
+	struct hf_victim victim;
+	struct hf_frozen *frozen;
+	struct hf_image *image;
+	struct hf_error *err;
+
+	(void)state;
+	hf_victim_start(&victim, (const char *[]){ VICTIM_WRITER, "16", NULL });
+	hf_victim_expect(&victim, "ready");
+	assert_hf_ok(hf_test_capture(victim.pid, &frozen));
+	assert_hf_ok(hf_frozen_open_image(frozen, &image));
+	assert_hf_ok(hf_frozen_check(frozen));
+	/* As the OOM killer would. */
+	kill(hf_frozen_pid(frozen), SIGKILL);
+	err = wait_for_end(frozen);
+	assert_int_equal(err->code, HF_ERROR_NO_SPACE);
+	assert_non_null(strstr(err->message, "was killed"));
+	hf_error_destroy(err);
+	err = hf_copy_out(frozen, image, &options, &copy);
+	assert_non_null(err);
+	assert_int_equal(err->code, HF_ERROR_NO_SPACE);
+	hf_error_destroy(err);
+	hf_image_destroy(image);
+	assert_hf_ok(hf_frozen_release(frozen));
+	hf_frozen_destroy(frozen);
+	assert_int_equal(hf_test_num_zombies(victim.pid), 0);
+	end_writer(&victim);
+}
+
 static void count_step(int *num, enum hf_capture_step step)
 {
 	if (step != HF_STEP_CHECKED)
@@ -310,6 +342,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_that_costs_too_much_is_given_up),
+		cmocka_unit_test(
+			a_child_that_is_killed_is_not_read_as_empty),
 		cmocka_unit_test(
 			without_memory_for_page_tables_nothing_is_forked),
 		cmocka_unit_test(a_real_limit_is_kept_without_a_kill),
