@@ -279,10 +279,8 @@ static void let_late_go(struct reaper *reaper)
 		hf_tracee_init(&tracee, tid, HF_TRACEE_THREAD,
 			       reaper->clock->calls);
 		if (stop_thread(reaper, &tracee, HF_WAIT_TICK_MS) &&
-		    hf_tracee_read_registers(&tracee, reaper->xstate_room)) {
-			hf_tracee_check_interrupted(&tracee);
+		    hf_tracee_read_registers(&tracee, reaper->xstate_room))
 			hf_tracee_detach(&tracee);
-		}
 	}
 }
 
