@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "tests/support/capture_check.h"
 #include "tests/support/test_main.h"
 #include "tests/support/victim.h"
+#include "util/progress.h"
 
 static void start(struct hf_victim *victim, const char *mode)
 {
@@ -254,9 +256,77 @@ static void waits_for_timer_signals_are_not_interrupted(void **state)
 	end(&victim);
 }
 
+static void pin(pid_t tid, int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(tid, sizeof(set), &set) < 0)
+		skip();
+}
+
+/* Keeps CPU 0 from all others for longer than the reaping waits for a thread
+ * of normal priority. */
+static void *hog(void *arg)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+	uint64_t end = hf_now_ns() + 400 * 1000 * 1000;
+	atomic_int *has_begun = arg;
+
+	pin(0, 0);
+	if (sched_setscheduler(0, SCHED_FIFO, &param) < 0)
+		end = 0;
+	atomic_store(has_begun, end ? 1 : -1);
+	while (hf_now_ns() < end)
+		;
+	return NULL;
+}
+
+static void a_thread_that_stops_too_late_is_let_go_all_the_same(void **state)
+{
+	struct hf_victim victim;
+	struct hf_frozen *frozen;
+	atomic_int has_begun = 0;
+	cpu_set_t before;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	if (!CPU_ISSET(0, &before) || !CPU_ISSET(1, &before))
+		skip();
+	hf_victim_start(&victim, (const char *[]){ VICTIM_BUSY, "spin", "1",
+						   NULL });
+	hf_victim_expect(&victim, "ready");
+	pin(0, 1); /* and the threads that the capture starts */
+	assert_hf_ok(hf_test_capture(victim.pid, &frozen));
+	for (pid_t tid = victim.pid; tid < victim.pid + 50; tid++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%d", victim.pid,
+			 tid);
+		if (access(path, F_OK) == 0)
+			pin(tid, 0);
+	}
+	assert_int_equal(pthread_create(&thread, NULL, hog, &has_begun), 0);
+	while (!atomic_load(&has_begun))
+		hf_test_sleep_ms(1);
+	if (atomic_load(&has_begun) < 0)
+		skip();
+	assert_hf_ok(hf_frozen_release(frozen));
+	assert_true(hf_frozen_report(frozen)->reaped);
+	hf_frozen_destroy(frozen);
+	assert_int_equal(hf_test_status_field(victim.pid, "TracerPid", 10), 0);
+	pthread_join(thread, NULL);
+	sched_setaffinity(0, sizeof(before), &before);
+	end(&victim);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			a_thread_that_stops_too_late_is_let_go_all_the_same),
 		cmocka_unit_test(threads_may_come_and_go),
 		cmocka_unit_test(programs_may_be_spawned_and_reaped),
 		cmocka_unit_test(an_ignored_signal_interrupts_nobody),
