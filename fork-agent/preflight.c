@@ -4,9 +4,13 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "fork-agent/permission.h"
+#include "fork-agent/place.h"
 #include "fork-agent/proc_task.h"
 
 enum { PF_KTHREAD = 0x00200000 };
@@ -82,6 +86,42 @@ static struct hf_error *check_class(pid_t live_tid, pid_t pid)
 		"heapfork understands 64-bit x86 processes only");
 }
 
+/* All that we know of a pid stands in /proc. If that is of another pid
+ * namespace, it would be about one process, and ptrace about another. */
+static struct hf_error *check_proc(void)
+{
+	char text[16] = "";
+
+	if (readlink("/proc/self", text, sizeof(text) - 1) > 0 &&
+	    atoi(text) == getpid())
+		return NULL;
+	return hf_error_fix(
+		hf_error_cause(
+			hf_error_create(HF_ERROR_UNSUPPORTED,
+					"/proc does not fit this place"),
+			"%s", *text || !access("/proc/version", F_OK) ?
+			"it is that of another pid namespace: its pids are "
+			"not those that heapfork can trace" :
+			"it is not mounted"),
+		"mount that of heapfork's own namespace: mount -t proc proc "
+		"/proc (unshare: --mount-proc)");
+}
+
+/* The process is there, but /proc does not show it (option hidepid). */
+static struct hf_error *explain_hidden(pid_t pid)
+{
+	struct hf_place place;
+
+	hf_place_find(&place);
+	return hf_error_fix(
+		hf_error_cause(
+			hf_error_create(HF_ERROR_PERMISSION,
+					"process %d is hidden", pid),
+			"it belongs to another user, whose processes /proc "
+			"does not show (mount option hidepid)"),
+		"%s", hf_place_gain_ptrace(&place));
+}
+
 struct hf_error *hf_preflight_check(pid_t pid, struct hf_target *ret)
 {
 	struct hf_target target = { .pid = pid, .live_tid = pid };
@@ -92,9 +132,17 @@ struct hf_error *hf_preflight_check(pid_t pid, struct hf_target *ret)
 	if (pid <= 0)
 		return hf_error_create(HF_ERROR_USAGE,
 				       "%d is not the pid of a process", pid);
-	err = hf_proc_status_read(pid, 0, &status);
+	err = check_proc();
+	if (!err)
+		err = hf_proc_status_read(pid, 0, &status);
 	if (!err)
 		err = hf_proc_stat_read(pid, 0, &stat);
+	if (err && (err->code == HF_ERROR_PERMISSION ||
+		    (err->code == HF_ERROR_TARGET_GONE &&
+		     kill(pid, 0) < 0 && errno == EPERM))) {
+		hf_error_ignore(err);
+		return explain_hidden(pid);
+	}
 	if (err && err->code == HF_ERROR_TARGET_GONE)
 		return hf_error_fix(
 			err, "see 'ps -e'; inside a container use the pid "

@@ -150,8 +150,9 @@ struct hf_error *hf_doctor_examine(const struct hf_doctor_options *options,
 		other = hf_proc_status_read(patient.live_tid, 0,
 					    &patient.target);
 	if (other) {
-		hf_error_ignore(err);
-		hf_checkup_add_error(ret, "process", other);
+		/* The capture's own words, if it has any. */
+		hf_error_ignore(err ? other : NULL);
+		hf_checkup_add_error(ret, "process", err ? err : other);
 		return ret->no_memory ? &hf_enomem : NULL;
 	}
 	hf_checkup_add(ret, "process", HF_VERDICT_OK,

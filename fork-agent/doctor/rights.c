@@ -215,8 +215,14 @@ void hf_check_priority(struct hf_patient *patient)
 	hf_check_cause(check, "each thread that is let go may take the CPU "
 		       "from us before the next one is: with many threads "
 		       "the pause is longer");
-	if (patient->place.container != HF_CONTAINER_NONE)
-		hf_check_fix(check, "give the container CAP_SYS_NICE");
+	/* The kernel asks for the machine's. */
+	if (patient->place.own_user_namespace)
+		hf_check_fix(check, "%s", hf_place_go_outside(&patient->place));
+	else if (patient->place.container != HF_CONTAINER_NONE)
+		hf_check_fix(check, patient->place.uid ?
+			     "run heapfork as root of the container, and give "
+			     "that CAP_SYS_NICE" :
+			     "give the container CAP_SYS_NICE");
 	else if (patient->place.uid)
 		hf_check_fix(check, "run as root, or raise the limit: ulimit "
 			     "-r 10");

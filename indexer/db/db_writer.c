@@ -45,8 +45,10 @@ static struct hf_error *no_space(const struct hf_db_writer *writer,
 	if (os_error == EDQUOT)
 		err = hf_error_cause(err, "the disk quota is used up");
 	else if (os_error == EFBIG)
-		err = hf_error_cause(err, "the file would become larger than "
-					  "the limit (ulimit -f)");
+		return hf_error_fix(
+			hf_error_cause(err, "the file would become larger "
+					    "than the limit (ulimit -f)"),
+			"raise the limit");
 	else if (!statvfs(writer->path, &fs) &&
 		 fs.f_bavail * fs.f_frsize > 64 * 1024 * 1024)
 		err = hf_error_cause(err, "the disk of the temporary files "

@@ -50,6 +50,15 @@ PTRACE_FILES_KILL = user_with("sys_ptrace", "dac_override", "kill")
 USER_NS = ["unshare", "-U", "-r"]
 PID_NS = ["unshare", "-p", "-f", "--kill-child", "--mount-proc"]
 MOUNT_NS = ["unshare", "-m"]
+OTHERS_PROC = ["unshare", "-p", "-f", "--kill-child"]
+
+
+def hidden(mode):
+    """/proc shows a user no process of others."""
+    return [*MOUNT_NS, "sh", "-c", "mount -t proc -o hidepid=%d proc /proc && "
+            'exec "$@"' % mode, "sh", *OTHER_USER]
+
+
 IN_ITS_USER_NS = ["nsenter", "-t", "{pid}", "-U", "--preserve-credentials"]
 
 
@@ -173,6 +182,13 @@ MATRIX = [
     Cell("root, init of a pid namespace", PID_NS, "plain", ROOT, TAKEN),
     Cell("in a pid namespace, a pid from outside", ROOT, "plain", PID_NS,
          GONE, ["no process with pid", "valid where heapfork runs"]),
+    Cell("in a pid namespace, with the /proc of another", ROOT, "plain",
+         OTHERS_PROC, UNSUPPORTED, ["of another pid namespace",
+                                    "--mount-proc"]),
+    Cell("hidden by /proc", NOBODY_USER, "plain", hidden(2), DENIED,
+         ["is hidden", "hidepid", "sudo"]),
+    Cell("half hidden by /proc", NOBODY_USER, "plain", hidden(1), DENIED,
+         ["is hidden", "hidepid", "sudo"]),
     Cell("in another mount namespace", MOUNT_NS, "plain", ROOT, TAKEN),
 
     # ---- Yama ----
