@@ -24,6 +24,7 @@ struct hf_core_file {
 	HF_ARRAY(struct hf_core_load) filled; /* those with bytes */
 	HF_ARRAY(struct hf_range) notes;     /* of offsets in the file */
 	uint64_t needed_bytes;  /* length that the headers ask for */
+	bool lost_notes;        /* notes behind the memory are not there */
 	uint16_t machine;       /* e_machine */
 };
 

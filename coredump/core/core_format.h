@@ -34,6 +34,12 @@
  *	HF_NOTE_THREADS   version
  *	                  number of threads, and for each, in the order of
  *	                  their PRSTATUS: tid, stop_how, state, sigmask, name
+ *	HF_NOTE_STRIPPED  empty: only what stacks need is in the core, and
+ *	                  HF_NOTE_IMAGE is not
+ *	HF_NOTE_MISSING   in a PT_NOTE of its own at the end of the file,
+ *	                  padded to HF_MISSING_BYTES: version, number, and
+ *	                  for each range that could not be read start, end;
+ *	                  zeros stand in its place
  *	HF_NOTE_CAPTURE   texts, one "key=value" line each: what the capture
  *	                  cost and found */
 
@@ -44,8 +50,12 @@ enum {
 	HF_NOTE_IMAGE = 0x48460001,
 	HF_NOTE_THREADS = 0x48460002,
 	HF_NOTE_CAPTURE = 0x48460003,
+	HF_NOTE_STRIPPED = 0x48460004,
+	HF_NOTE_MISSING = 0x48460005,
 
 	HF_NOTE_VERSION = 1,
+	HF_MISSING_BYTES = 4096,  /* of its desc */
+	HF_MISSING_MAX = 254,     /* ranges; the last one may span several */
 };
 
 /* Not in glibc's <elf.h> before 2.41. */

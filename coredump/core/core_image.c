@@ -140,6 +140,30 @@ static const struct hf_image_ops core_ops = {
 	.destroy = core_destroy,
 };
 
+/* Notes that the file ends before: without the first there are no threads; of
+ * those behind the memory the core says that it is truncated. */
+static struct hf_error *check_notes(struct hf_core_file *file,
+				    const char *path)
+{
+	size_t num = 0;
+
+	for (size_t i = 0; i < file->notes.num; i++) {
+		if (file->notes.data[i].end <= file->size) {
+			file->notes.data[num++] = file->notes.data[i];
+			continue;
+		}
+		if (i == 0)
+			return hf_error_fix(
+				hf_bad_data("'%s' is truncated within its "
+					    "notes: what its threads were "
+					    "doing is lost", path),
+				"nothing can be made of it; take another");
+		file->lost_notes = true;
+	}
+	file->notes.num = num;
+	return NULL;
+}
+
 static struct hf_error *read_notes(struct core *core, const char *path)
 {
 	const struct hf_core_file *file = &core->file;
@@ -148,12 +172,6 @@ static struct hf_error *read_notes(struct core *core, const char *path)
 	for (size_t i = 0; i < file->notes.num; i++) {
 		const struct hf_range *range = &file->notes.data[i];
 
-		if (range->end > file->size)
-			return hf_error_fix(
-				hf_bad_data("'%s' is truncated within its "
-					    "notes: what its threads were "
-					    "doing is lost", path),
-				"nothing can be made of it; take another");
 		total += range->end - range->start;
 	}
 	if (total > MAX_NOTES_BYTES)
@@ -185,7 +203,7 @@ static struct hf_error *refuse_truncated(const char *path,
 					 const struct hf_range *missing,
 					 size_t num, uint64_t bytes)
 {
-	char text[MAX_NAMED_RANGES * 48 + 32];
+	char text[MAX_NAMED_RANGES * 48 + 32] = "notes at its end";
 	int len = 0;
 
 	for (size_t i = 0; i < num && i < MAX_NAMED_RANGES; i++)
@@ -214,7 +232,7 @@ static struct hf_error *check_length(struct core *core, const char *path,
 	size_t num;
 
 	err = hf_core_file_missing(&core->file, &missing, &num);
-	if (err || !num)
+	if (err || (!num && !core->file.lost_notes))
 		return err;
 	for (size_t i = 0; i < num; i++)
 		info->missing_bytes += missing[i].end - missing[i].start;
@@ -224,7 +242,7 @@ static struct hf_error *check_length(struct core *core, const char *path,
 	info->truncated = true;
 	snprintf(text, sizeof(text), "the core is truncated: %" PRIu64
 		 " bytes of memory are not in it, from 0x%" PRIx64 " on",
-		 info->missing_bytes, missing[0].start);
+		 info->missing_bytes, num ? missing[0].start : 0);
 	return hf_image_add_loss(image, text);
 }
 
@@ -263,6 +281,9 @@ static struct hf_error *add_contents(struct core *core, const char *path,
 					   &core->elfs, &info->missing_bytes);
 	for (size_t i = 0; i < core->notes.threads.num && !err; i++)
 		err = hf_image_add_thread(image, &core->notes.threads.data[i]);
+	if (!err && core->notes.is_stripped)
+		err = hf_image_add_loss(image, "the core was stripped: only "
+					"what stacks need is in it, no heap");
 	if (!err && !core->notes.threads.num)
 		err = hf_image_add_loss(image, "the core has no threads: "
 					"stacks and registers are no roots");
@@ -285,6 +306,8 @@ struct hf_error *hf_core_image_open(const char *path,
 	core->file.fd = -1;
 	err = hf_core_file_open(path, options->scratch_dir, options->partial,
 				options->progress, &core->file);
+	if (!err)
+		err = check_notes(&core->file, path);
 	if (!err)
 		err = read_notes(core, path);
 	if (!err)

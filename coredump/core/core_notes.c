@@ -272,6 +272,7 @@ void hf_core_notes_deinit(struct hf_core_notes *notes)
 	hf_array_deinit(&notes->segments);
 	hf_array_deinit(&notes->resident);
 	hf_array_deinit(&notes->losses);
+	hf_array_deinit(&notes->missing);
 	hf_array_deinit(&notes->texts);
 	free(notes->capture);
 	notes->capture = NULL;

@@ -27,6 +27,8 @@ struct hf_core_notes {
 	HF_ARRAY(struct hf_segment) segments;
 	HF_ARRAY(struct hf_range) resident;
 	HF_ARRAY(const char *) losses;
+	HF_ARRAY(struct hf_range) missing; /* of HF_NOTE_MISSING */
+	bool is_stripped;
 	HF_ARRAY(char *) texts;
 	char *capture;          /* of HF_NOTE_CAPTURE, owned, or NULL */
 	uint64_t num_damaged;   /* notes that were not what they say */

@@ -222,7 +222,7 @@ static void put_threads(struct hf_byte_buffer *buffer,
 void hf_core_notes_write(struct hf_byte_buffer *buffer,
 			 const struct hf_image *image,
 			 const struct hf_process_info *process,
-			 const char *capture)
+			 const char *capture, bool stripped)
 {
 	size_t num;
 	const struct hf_thread *threads = hf_image_threads(image, &num);
@@ -235,14 +235,21 @@ void hf_core_notes_write(struct hf_byte_buffer *buffer,
 		hf_core_note_write(buffer, "CORE", NT_AUXV, process->auxv,
 				   process->auxv_bytes);
 	put_files(buffer, image);
-	if (num)
+	/* Vector registers hold what was copied or compared last. */
+	if (num && !stripped)
 		put_floats(buffer, &threads[0]);
 	for (size_t i = 1; i < num; i++) {
 		put_prstatus(buffer, &threads[i], process);
-		put_floats(buffer, &threads[i]);
+		if (!stripped)
+			put_floats(buffer, &threads[i]);
 	}
-	put_xsave_layout(buffer);
-	put_image(buffer, image);
+	if (!stripped)
+		put_xsave_layout(buffer);
+	if (stripped)
+		hf_core_note_write(buffer, HF_NOTE_NAME, HF_NOTE_STRIPPED,
+				   NULL, 0);
+	else
+		put_image(buffer, image);
 	put_threads(buffer, image);
 	if (capture)
 		hf_core_note_write(buffer, HF_NOTE_NAME, HF_NOTE_CAPTURE,

@@ -13,11 +13,13 @@
  * first is the leader, and is asked for even if there is none.
  *
  * @param capture text for HF_NOTE_CAPTURE, or NULL.
+ * @param stripped no vector registers, and HF_NOTE_STRIPPED instead of
+ * HF_NOTE_IMAGE.
  */
 void hf_core_notes_write(struct hf_byte_buffer *buffer,
 			 const struct hf_image *image,
 			 const struct hf_process_info *process,
-			 const char *capture);
+			 const char *capture, bool stripped);
 
 /** One note. */
 void hf_core_note_write(struct hf_byte_buffer *buffer, const char *name,

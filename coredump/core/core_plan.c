@@ -89,6 +89,8 @@ struct planner {
 	struct hf_core_plan *plan;
 	const struct hf_segment *segment;
 	uint32_t segment_id;
+	const struct hf_range *only; /* NULL: all */
+	size_t num_only;
 	struct hf_core_piece piece;  /* under way */
 	bool open;
 };
@@ -130,6 +132,52 @@ static struct hf_error *add_bytes(struct planner *planner, uint64_t start,
 	return err;
 }
 
+/* Index of the first range to keep that ends above addr. */
+static size_t only_after(const struct planner *planner, uint64_t addr)
+{
+	size_t low = 0, high = planner->num_only;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (planner->only[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The pages of a resident range that are to be kept. */
+static struct hf_error *add_kept(struct planner *planner,
+				 const struct hf_range *resident,
+				 uint64_t max_gap)
+{
+	const struct hf_segment *segment = planner->segment;
+	uint64_t done = resident->start;
+	struct hf_error *err = NULL;
+
+	/* What was made read-only has no secrets, but leads to libraries. */
+	if (!planner->only || !(segment->prot & PROT_WRITE))
+		return add_bytes(planner, resident->start, resident->end,
+				 max_gap);
+	for (size_t i = only_after(planner, resident->start);
+	     !err && i < planner->num_only &&
+	     planner->only[i].start < resident->end; i++) {
+		uint64_t start = hf_max_u64(
+			done, hf_page_down(planner->only[i].start));
+		uint64_t end = hf_min_u64(
+			resident->end, hf_page_down(planner->only[i].end +
+						    HF_PAGE_BYTES - 1));
+
+		if (start >= end)
+			continue;
+		err = add_bytes(planner, start, end, max_gap);
+		done = end;
+	}
+	return err;
+}
+
 static struct hf_error *plan_resident(struct planner *planner)
 {
 	const struct hf_image *image = planner->image;
@@ -142,8 +190,7 @@ static struct hf_error *plan_resident(struct planner *planner)
 
 	for (size_t i = hf_image_resident_after(image, segment->start);
 	     !err && i < num && resident[i].start < segment->end; i++)
-		err = add_bytes(planner, resident[i].start, resident[i].end,
-				max_gap);
+		err = add_kept(planner, &resident[i], max_gap);
 	return err;
 }
 
@@ -169,11 +216,18 @@ static struct hf_error *plan_segment(struct planner *planner, uint32_t filter)
 
 struct hf_error *hf_core_plan_make(const struct hf_image *image,
 				   uint32_t filter, bool with_dontdump,
+				   const struct hf_range *only,
+				   size_t num_only,
 				   struct hf_core_plan *ret)
 {
 	__attribute__((cleanup(hf_auto_hf_core_plan)))
 	struct hf_core_plan plan = { 0 };
-	struct planner planner = { .image = image, .plan = &plan };
+	struct planner planner = {
+		.image = image,
+		.plan = &plan,
+		.only = only,
+		.num_only = num_only,
+	};
 	size_t num;
 	const struct hf_segment *segments = hf_image_segments(image, &num);
 

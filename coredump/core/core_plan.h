@@ -22,9 +22,13 @@ struct hf_core_plan {
 /**
  * @param filter HF_CORE_*.
  * @param with_dontdump also memory that the program marked MADV_DONTDUMP.
+ * @param only of resident pages only those with bytes in these ranges
+ * (ascending, disjoint); NULL: all.
  */
 struct hf_error *hf_core_plan_make(const struct hf_image *image,
 				   uint32_t filter, bool with_dontdump,
+				   const struct hf_range *only,
+				   size_t num_only,
 				   struct hf_core_plan *ret) HF_MUST_CHECK;
 void hf_core_plan_deinit(struct hf_core_plan *plan);
 

@@ -89,6 +89,34 @@ struct coverage {
 	bool truncated;       /* some should be there, and are not */
 };
 
+/* Zeros stand where the writer of the core could not read. */
+static struct hf_error *add_but_missing(struct adder *adder,
+					struct hf_range have,
+					struct coverage *coverage)
+{
+	const struct hf_range *missing = adder->notes->missing.data;
+	struct hf_error *err = NULL;
+
+	for (size_t i = 0; i <= adder->notes->missing.num && !err; i++) {
+		bool last = i == adder->notes->missing.num;
+		struct hf_range part = {
+			have.start,
+			last ? have.end : hf_min_u64(have.end,
+						     missing[i].start),
+		};
+
+		if (part.start < part.end) {
+			coverage->bytes += part.end - part.start;
+			err = hf_image_add_resident(adder->image, part);
+		}
+		if (!last)
+			have.start = hf_max_u64(have.start, missing[i].end);
+		if (have.start >= have.end)
+			break;
+	}
+	return err;
+}
+
 static struct hf_error *add_covered(struct adder *adder, uint64_t start,
 				    uint64_t end, struct coverage *coverage)
 {
@@ -120,8 +148,7 @@ static struct hf_error *add_covered(struct adder *adder, uint64_t start,
 						   1), end);
 		if (have.start >= have.end)
 			continue;
-		coverage->bytes += have.end - have.start;
-		err = hf_image_add_resident(adder->image, have);
+		err = add_but_missing(adder, have, coverage);
 		if (err)
 			return err;
 	}
@@ -274,7 +301,7 @@ static struct hf_error *add_part(struct adder *adder, size_t load_id,
 		segment.absent = HF_ABSENT_MISSING;
 	else if (segment.kind == HF_SEGMENT_FILE)
 		use_file(adder, &segment, mapped->path);
-	else if (has_bytes && !mapped)
+	else if (has_bytes && !mapped && !adder->notes->is_stripped)
 		segment.absent = HF_ABSENT_ZERO;
 	else
 		segment.absent = HF_ABSENT_MISSING;

@@ -13,6 +13,8 @@
 enum {
 	READ_BYTES = 4 * 1024 * 1024,
 	NOTE_ALIGN = 4,
+	/* Head, and name with its padding, of the note at the end. */
+	MISSING_NOTE_BYTES = 12 + 12 + HF_MISSING_BYTES,
 };
 
 struct writer {
@@ -24,6 +26,7 @@ struct writer {
 	uint8_t *buf;
 	struct hf_core_summary summary;
 	uint64_t done;
+	HF_ARRAY(struct hf_range) missing; /* ascending */
 };
 
 static void writer_deinit(struct writer *writer)
@@ -31,6 +34,7 @@ static void writer_deinit(struct writer *writer)
 	hf_core_plan_deinit(&writer->plan);
 	hf_byte_buffer_deinit(&writer->head);
 	hf_core_sink_destroy(writer->sink);
+	hf_array_deinit(&writer->missing);
 	free(writer->buf);
 }
 
@@ -51,10 +55,11 @@ static void put_headers(struct writer *writer, uint64_t notes_offset,
 			uint64_t notes_bytes, uint64_t memory_end)
 {
 	struct hf_byte_buffer *head = &writer->head;
+	/* And a PT_NOTE in front of them, and one behind. */
 	size_t num = writer->plan.pieces.num, segments_num;
 	const struct hf_segment *segments =
 		hf_image_segments(writer->image, &segments_num);
-	bool many = num + 1 >= PN_XNUM;
+	bool many = num + 2 >= PN_XNUM;
 	Elf64_Ehdr header = {
 		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64,
 			     ELFDATA2LSB, EV_CURRENT, ELFOSABI_NONE },
@@ -64,8 +69,8 @@ static void put_headers(struct writer *writer, uint64_t notes_offset,
 		.e_phoff = sizeof(header),
 		.e_ehsize = sizeof(header),
 		.e_phentsize = sizeof(Elf64_Phdr),
-		.e_phnum = many ? PN_XNUM : (Elf64_Half)(num + 1),
-		.e_shoff = many ? memory_end : 0,
+		.e_phnum = many ? PN_XNUM : (Elf64_Half)(num + 2),
+		.e_shoff = many ? memory_end + MISSING_NOTE_BYTES : 0,
 		.e_shentsize = many ? sizeof(Elf64_Shdr) : 0,
 		.e_shnum = many,
 	};
@@ -73,6 +78,12 @@ static void put_headers(struct writer *writer, uint64_t notes_offset,
 		.p_type = PT_NOTE,
 		.p_offset = notes_offset,
 		.p_filesz = notes_bytes,
+		.p_align = NOTE_ALIGN,
+	};
+	const Elf64_Phdr missing = {
+		.p_type = PT_NOTE,
+		.p_offset = memory_end,
+		.p_filesz = MISSING_NOTE_BYTES,
 		.p_align = NOTE_ALIGN,
 	};
 
@@ -93,6 +104,7 @@ static void put_headers(struct writer *writer, uint64_t notes_offset,
 
 		hf_byte_buffer_put(head, &load, sizeof(load));
 	}
+	hf_byte_buffer_put(head, &missing, sizeof(missing));
 }
 
 /* Everything but the memory itself. */
@@ -105,12 +117,13 @@ static struct hf_error *prepare(struct writer *writer)
 	struct hf_error *err;
 
 	err = hf_core_plan_make(writer->image, options->filter,
-				options->with_dontdump, &writer->plan);
+				options->with_dontdump, options->only,
+				options->num_only, &writer->plan);
 	if (err)
 		return err;
 	hf_core_notes_write(&notes, writer->image, options->process,
-			    options->capture);
-	notes_offset = sizeof(Elf64_Ehdr) + (writer->plan.pieces.num + 1) *
+			    options->capture, options->only != NULL);
+	notes_offset = sizeof(Elf64_Ehdr) + (writer->plan.pieces.num + 2) *
 						    sizeof(Elf64_Phdr);
 	memory_start = hf_page_down(notes_offset + notes.num +
 				    HF_PAGE_BYTES - 1);
@@ -122,8 +135,9 @@ static struct hf_error *prepare(struct writer *writer)
 	writer->summary = (struct hf_core_summary){
 		.num_segments = writer->plan.pieces.num,
 		.memory_bytes = writer->plan.memory_bytes,
-		.file_bytes = memory_end,
-		.disk_bytes = writer->head.num + writer->plan.memory_bytes,
+		.file_bytes = memory_end + MISSING_NOTE_BYTES,
+		.disk_bytes = writer->head.num + writer->plan.memory_bytes +
+			      MISSING_NOTE_BYTES,
 	};
 	return hf_byte_buffer_error(&writer->head);
 }
@@ -167,9 +181,52 @@ static struct hf_error *put_pages(struct writer *writer, const uint8_t *bytes,
 	return err;
 }
 
-/* What cannot be read is zeros in the core, and counted. Pages of a file
- * behind its end are no loss: nobody could ever read them. */
-static void read_pages(struct writer *writer,
+/* If the list is full the last range grows: rather too much than too little
+ * is said to be missing. */
+static struct hf_error *note_missing(struct writer *writer, uint64_t start,
+				     uint64_t end)
+{
+	struct hf_range *last = writer->missing.num ?
+		&writer->missing.data[writer->missing.num - 1] : NULL;
+
+	writer->summary.missing_bytes += end - start;
+	if (last && (last->end == start ||
+		     writer->missing.num == HF_MISSING_MAX)) {
+		last->end = end;
+		return NULL;
+	}
+	return hf_array_append(&writer->missing,
+			       ((struct hf_range){ start, end }));
+}
+
+/* Of a stripped core only the bytes that were asked for; the pages around
+ * them are others'. */
+static void keep_only(const struct writer *writer,
+		      const struct hf_segment *segment, uint64_t addr,
+		      size_t len)
+{
+	const struct hf_core_write_options *options = writer->options;
+	uint64_t done = addr, end = addr + len;
+
+	if (!options->only || !(segment->prot & PROT_WRITE))
+		return;
+	for (size_t i = 0; i < options->num_only && done < end; i++) {
+		const struct hf_range *only = &options->only[i];
+
+		if (only->end <= done)
+			continue;
+		if (only->start > done)
+			memset(writer->buf + (done - addr), 0,
+			       hf_min_u64(only->start, end) - done);
+		done = hf_max_u64(done, only->end);
+	}
+	if (done < end)
+		memset(writer->buf + (done - addr), 0, end - done);
+}
+
+/* What cannot be read is zeros in the core, and noted. Pages of a file behind
+ * its end are no loss: nobody could ever read them. */
+static struct hf_error *read_pages(struct writer *writer,
 		       const struct hf_core_piece *piece, uint64_t addr,
 		       size_t len)
 {
@@ -187,10 +244,36 @@ static void read_pages(struct writer *writer,
 			break;
 		next = (got / HF_PAGE_BYTES + 1) * HF_PAGE_BYTES;
 		memset(writer->buf + got, 0, next - got);
-		if (segment->absent != HF_ABSENT_FILE)
-			writer->summary.missing_bytes += next - got;
+		if (segment->absent != HF_ABSENT_FILE) {
+			struct hf_error *err = note_missing(
+				writer, hf_page_down(addr + got), addr + next);
+
+			if (err)
+				return err;
+		}
 		got = next;
 	}
+	keep_only(writer, segment, addr, len);
+	return NULL;
+}
+
+/* The note at the end of the file: its length is known before its content. */
+static struct hf_error *put_missing(struct writer *writer)
+{
+	__attribute__((cleanup(hf_auto_hf_byte_buffer)))
+	struct hf_byte_buffer note = { 0 };
+	uint8_t desc[HF_MISSING_BYTES] = { 0 };
+	uint64_t words[2] = { HF_NOTE_VERSION, writer->missing.num };
+
+	memcpy(desc, words, sizeof(words));
+	if (writer->missing.num)
+		memcpy(desc + sizeof(words), writer->missing.data,
+		       writer->missing.num * sizeof(struct hf_range));
+	hf_core_note_write(&note, HF_NOTE_NAME, HF_NOTE_MISSING, desc,
+			   sizeof(desc));
+	if (note.failed)
+		return &hf_enomem;
+	return hf_core_sink_put(writer->sink, note.data, note.num);
 }
 
 static struct hf_error *put_piece(struct writer *writer,
@@ -202,8 +285,9 @@ static struct hf_error *put_piece(struct writer *writer,
 	for (uint64_t addr = piece->range.start; addr < end && !err;) {
 		size_t len = (size_t)hf_min_u64(end - addr, READ_BYTES);
 
-		read_pages(writer, piece, addr, len);
-		err = put_pages(writer, writer->buf, len);
+		err = read_pages(writer, piece, addr, len);
+		if (!err)
+			err = put_pages(writer, writer->buf, len);
 		addr += len;
 		writer->done += len;
 		if (!err)
@@ -218,10 +302,10 @@ static struct hf_error *put_section_header(struct writer *writer)
 {
 	const Elf64_Shdr count = {
 		.sh_type = SHT_NULL,
-		.sh_info = (Elf64_Word)(writer->plan.pieces.num + 1),
+		.sh_info = (Elf64_Word)(writer->plan.pieces.num + 2),
 	};
 
-	if (writer->plan.pieces.num + 1 < PN_XNUM)
+	if (writer->plan.pieces.num + 2 < PN_XNUM)
 		return NULL;
 	return hf_core_sink_put(writer->sink, &count, sizeof(count));
 }
@@ -266,6 +350,8 @@ struct hf_error *hf_core_write(const struct hf_image *image, int fd,
 			       writer->head.num);
 	for (size_t i = 0; i < writer->plan.pieces.num && !err; i++)
 		err = put_piece(writer, &writer->plan.pieces.data[i]);
+	if (!err)
+		err = put_missing(writer);
 	if (!err)
 		err = put_section_header(writer);
 	if (!err)

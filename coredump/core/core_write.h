@@ -16,6 +16,11 @@ struct hf_core_write_options {
 	uint64_t max_bytes;       /* largest file; more is NO_SPACE; 0: any */
 	uint64_t keep_free_bytes; /* leave this much on the file system */
 	const struct hf_process_info *process; /* borrowed */
+	const struct hf_range *only; /* bytes to keep, ascending and disjoint:
+				   * the rest of writable memory is left out,
+				   * and the core marked as stripped; NULL:
+				   * keep all. Borrowed */
+	size_t num_only;
 	const char *capture;      /* lines for HF_NOTE_CAPTURE, or NULL */
 	const struct hf_progress *progress;
 };

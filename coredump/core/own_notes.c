@@ -146,6 +146,35 @@ next_list(struct cursor *cursor, struct hf_core_notes *notes, size_t min_bytes,
 	return err;
 }
 
+static struct hf_error *next_missing(struct cursor *cursor,
+				     struct hf_core_notes *notes)
+{
+	struct hf_range range;
+
+	range.start = next_u64(cursor);
+	range.end = next_u64(cursor);
+	if (!is_page_range(range.start, range.end) ||
+	    (notes->missing.num &&
+	     range.start < notes->missing.data[notes->missing.num - 1].end))
+		cursor->bad = true;
+	return cursor->bad ? NULL : hf_array_append(&notes->missing, range);
+}
+
+static struct hf_error *take_missing(struct hf_core_notes *notes,
+				     const uint8_t *desc, size_t len)
+{
+	struct cursor cursor = { .bytes = desc, .len = len };
+	struct hf_error *err;
+
+	if (notes->missing.num)
+		return NULL;
+	if (next_u64(&cursor) != HF_NOTE_VERSION)
+		cursor.bad = true;
+	err = next_list(&cursor, notes, RANGE_BYTES, next_missing);
+	notes->num_damaged += cursor.bad;
+	return err;
+}
+
 static struct hf_error *take_image(struct hf_core_notes *notes,
 				   const uint8_t *desc, size_t len)
 {
@@ -176,6 +205,10 @@ struct hf_error *hf_own_note_take(struct hf_core_notes *notes, uint32_t type,
 {
 	if (type == HF_NOTE_IMAGE)
 		return take_image(notes, desc, len);
+	if (type == HF_NOTE_MISSING)
+		return take_missing(notes, desc, len);
+	if (type == HF_NOTE_STRIPPED)
+		notes->is_stripped = true;
 	if (type == HF_NOTE_CAPTURE && !notes->capture) {
 		notes->capture = strndup((const char *)desc, len);
 		return notes->capture ? NULL : &hf_enomem;

@@ -4,6 +4,7 @@
 
 #include "coredump/core/core_image.h"
 #include "indexer/index.h"
+#include "query/cli/capture_text.h"
 #include "query/cli/progress.h"
 #include "query/cli/snapshot_report.h"
 #include "util/array.h"
@@ -137,6 +138,7 @@ static struct hf_error *index_core(const struct index_args *args,
 		.safe_point_tries = HF_UNKNOWN_U64,
 		.pause_calls = HF_UNKNOWN_U64,
 		.max_thread_calls = HF_UNKNOWN_U64,
+		.partial_threads = HF_UNKNOWN_U64,
 	};
 	struct hf_index_options index = {
 		.snapshot = &row,
@@ -155,6 +157,8 @@ static struct hf_error *index_core(const struct index_args *args,
 	row.pid = info->process.pid ? (uint64_t)info->process.pid :
 				      HF_UNKNOWN_U64;
 	row.command = info->process.name[0] ? info->process.name : NULL;
+	if (info->capture)
+		hf_capture_text_read(info->capture, &row);
 	row.threads = num_threads;
 	row.partial = info->truncated;
 	return hf_index(image, path, &index, summary);

@@ -171,6 +171,8 @@ static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_INIT:
 		hf_cli_parse_init(state, 2);
 		state->child_inputs[2] = options;
+		state->child_inputs[3] = &options->core;
+		hf_core_options_init(&options->core);
 		return 0;
 	case 'p':
 		err = hf_parse_range(arg, "--pid", 1, INT32_MAX,
@@ -197,8 +199,12 @@ static error_t parse_snapshot(int key, char *arg, struct argp_state *state)
 		if (options->all_children && options->dry_run)
 			argp_error(state, "--dry-run looks at one process: "
 				   "leave out --all-children");
-		if (!options->output && !options->dry_run)
-			argp_error(state, "where to? -o FILE");
+		if (options->all_children && options->core.path)
+			argp_error(state, "--core writes one core: leave out "
+				   "--all-children");
+		if (!options->output && !options->core.path &&
+		    !options->dry_run)
+			argp_error(state, "where to? -o FILE, or --core FILE");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -213,6 +219,7 @@ static const struct argp_child children[] = {
 	{ &hf_message_options, 0, NULL, 0 },
 	{ &hf_row_options, 0, NULL, 0 },
 	{ &hf_capture_argp, 0, NULL, 0 },
+	{ &hf_core_argp, 0, NULL, 0 },
 	{ 0 },
 };
 

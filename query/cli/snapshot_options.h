@@ -5,6 +5,7 @@
 
 #include "fork-agent/capture.h"
 #include "query/cli/cli.h"
+#include "query/cli/core_options.h"
 
 /** To add an option: a field here; a key, a line of the table and a case in
  * snapshot_options.c; its use in snapshot_take.c; heapfork-snapshot(1). */
@@ -21,6 +22,7 @@ struct hf_snapshot_options {
 
 	/* The file. */
 	bool force;
+	struct hf_core_options core; /* of `snapshot` only */
 
 	/* The capture. */
 	enum hf_capture_mode mode;

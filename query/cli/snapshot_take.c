@@ -4,6 +4,7 @@
 
 #include "indexer/safe_point.h"
 #include "query/cli/progress.h"
+#include "query/cli/snapshot_core.h"
 #include "query/cli/snapshot_limits.h"
 #include "query/cli/snapshot_prepare.h"
 #include "query/cli/snapshot_record.h"
@@ -16,7 +17,9 @@ struct work {
 	struct hf_cli *cli;
 	const struct hf_snapshot_options *options;
 	const struct hf_progress *progress;
-	const char *path;                 /* of the file that is written */
+	const char *path;                 /* of the file that is written; NULL:
+					   * only a core is */
+	struct hf_snapshot_core core;
 	struct hf_frozen *frozen;
 	bool released;
 	struct hf_image *image;           /* of the frozen, goes before it */
@@ -124,6 +127,12 @@ static struct hf_error *copy_and_index(void *arg)
 	const struct hf_copy_report *copied = &work->record.copy;
 
 	err = copy(work);
+	if (!err)
+		err = hf_snapshot_core_write(&work->core, work->image,
+					     &work->record.row,
+					     work->progress);
+	if (!err && !work->path)
+		return image_done(work);
 	if (err)
 		return err;
 	if (copied->spool.place != HF_SPOOL_NOWHERE)
@@ -195,6 +204,7 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	};
 	HF_AUTO(hf_snapshot_record) struct hf_snapshot_record *record =
 		&work.record;
+	HF_AUTO(hf_snapshot_core) struct hf_snapshot_core *core = &work.core;
 	HF_AUTO(hf_output) struct hf_output *output = NULL;
 	uint64_t start_ns = hf_now_ns();
 	struct hf_error *err;
@@ -206,7 +216,11 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	if (err)
 		return err;
 	capture = capture_options(options, pid, finder);
-	err = hf_output_begin(output_path, options->force, &output);
+	if (output_path)
+		err = hf_output_begin(output_path, options->force, &output);
+	if (!err)
+		err = hf_snapshot_core_begin(core, &options->core, pid,
+					     options->force);
 	if (err)
 		return err;
 	capture.deadline_ns = hf_snapshot_timeout_begin(options);
@@ -219,7 +233,7 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 					  &progress.hooks, &prepared);
 		record->prepared_bytes = hf_prepare_bytes(&prepared);
 	}
-	work.path = hf_output_path(output);
+	work.path = output ? hf_output_path(output) : NULL;
 	if (!err)
 		err = hf_snapshot_check_pause(options, pid,
 					      &record->predicted_pause_ns);
@@ -238,16 +252,21 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	hf_frozen_destroy(work.frozen);
 	err = hf_snapshot_timeout_end(options, pid, err);
 	hf_cli_progress_clear(&progress);
-	if (!err)
+	if (!err && output)
 		err = hf_output_commit(output);
+	if (!err)
+		err = hf_snapshot_core_commit(core);
 	if (has_zombie)
 		hf_cli_warn(cli, HF_TAKE(work.zombie));
 	if (err)
-		return hf_output_blame(output, err);
+		return output ? hf_output_blame(output, err) : err;
 	hf_snapshot_report_cost(cli, &result_ret->report);
-	hf_snapshot_report_result(cli, output_path, &result_ret->summary,
-				  hf_now_ns() - start_ns);
-	result_ret->partial = result_ret->summary.partial ||
+	result_ret->partial = hf_snapshot_core_report(core, cli);
+	if (output)
+		hf_snapshot_report_result(cli, output_path,
+					  &result_ret->summary,
+					  hf_now_ns() - start_ns);
+	result_ret->partial |= result_ret->summary.partial ||
 			      record->row.partial || has_zombie;
 	return NULL;
 }

@@ -88,9 +88,12 @@ def rows(path, table):
         return db.execute("SELECT * FROM " + table).fetchall()
 
 
+ALL_TABLES = ["object", "ref", "root", "type", "module", "segment", "reader",
+              "heap_area", "anomaly", "object_type"]
+
+
 def same_databases(live, core):
-    for table in ["object", "ref", "root", "type", "module", "segment",
-                  "reader", "heap_area", "anomaly", "object_type"]:
+    for table in ALL_TABLES:
         if rows(live, table) != rows(core, table):
             fail("table %s differs: %s" % (table, set(
                 rows(live, table)) ^ set(rows(core, table))))
@@ -130,8 +133,68 @@ def check_core(victim, exe, core, stripped):
           "gdb has the registers of every thread")
 
 
+def check_strip(exe, core, folder):
+    """Stacks stay, secrets go."""
+    out = os.path.join(folder, "stripped")
+    run(HEAPFORK, "core", "strip", core, out)
+    check(os.path.exists(out), "heapfork strips the core")
+    if "stripped" not in exe:
+        for text, name in [
+                (gdb(out, exe, "thread apply all bt"), "gdb"),
+                (run("eu-stack", "--core", out, "-e", exe), "eu-stack")]:
+            check(num_frames(text) == NUM_FRAMES,
+                  name + " finds every frame in it")
+    with open(core, "rb") as file:
+        whole = file.read()
+    with open(out, "rb") as file:
+        rest = file.read()
+    for secret in [b"secret of the environment", b"secret argument",
+                   b"second session", b"first session"]:
+        check(secret in whole, "the core has: %s" % secret.decode())
+        check(secret not in rest, "the stripped core has not")
+    heap = out + ".heap"
+    text = run(HEAPFORK, "index", out, "-o", heap)
+    check("stripped" in text, "heapfork says that there is no heap in it")
+
+
+def check_cli(victim, folder):
+    """snapshot --core: core and database of one instant."""
+    core, heap = os.path.join(folder, "cli.core"), os.path.join(folder,
+                                                                "cli.heap")
+    text = run(HEAPFORK, "snapshot", "-p", str(victim.pid), "--core", core,
+               "-o", heap)
+    check(os.path.exists(core) and os.path.exists(heap),
+          "heapfork writes a core and a snapshot: " + text.splitlines()[-2])
+    check(os.stat(core).st_mode & 0o777 == 0o600, "nobody else may read it")
+    run(HEAPFORK, "index", core, "-o", core + ".heap")
+    for table in ALL_TABLES + ["thread", "frame"]:
+        if rows(heap, table) != rows(core + ".heap", table):
+            fail("table %s differs" % table)
+    facts = "(SELECT taken_ns, start_time, boot_id, pause_ns, fork_ns, " \
+            "threads, safe_point FROM snapshot)"
+    check(rows(heap, facts) == rows(core + ".heap", facts),
+          "the core knows its capture")
+    print("ok: each row is the same, threads and frames too")
+    packed = os.path.join(folder, "cli.zst")
+    run(HEAPFORK, "snapshot", "-p", str(victim.pid), "--core", packed,
+        "--compress", "zstd:3")
+    with open(packed, "rb") as file:
+        check(file.read(4) == b"\x28\xb5\x2f\xfd", "a core alone, packed")
+    for option in [["--max-size", "50K"], ["--keep-free", "900T"]]:
+        small = os.path.join(folder, "small")
+        done = subprocess.run(
+            [HEAPFORK, "snapshot", "-p", str(victim.pid), "--core", small] +
+            option, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, timeout=120)
+        check(done.returncode == 6 and "fix: " in done.stderr and
+              not os.path.exists(small),
+              "no core beyond %s: %s" % (option[0], done.stderr.split(
+                  "\n")[-4:-1]))
+
+
 def check_victim(exe, folder):
-    victim = Victim([exe])
+    victim = Victim([exe, "secret argument"],
+                    {"SECRET": "secret of the environment"})
     victim.wait_for_syscall(0)  # read
     core = os.path.join(folder, "core")
     # The first capture touches some stack of the thread it borrows, below
@@ -159,6 +222,8 @@ def check_victim(exe, folder):
     run(HEAPFORK, "snapshot", "-p", str(victim.pid), "-o", live)
     same_databases(live, core + ".heap")
     same_databases(live, packed + ".heap")
+    check_strip(exe, core, folder)
+    check_cli(victim, folder)
     victim.end()
     return core
 
