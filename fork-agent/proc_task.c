@@ -81,16 +81,17 @@ struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
 	memcpy(stat.name, open_paren + 1, len);
 
 	/* proc(5): 3 state, 4 ppid, 9 flags, 10 minflt, 20 num_threads,
-	 * 22 starttime, 38 exit_signal. */
+	 * 22 starttime, 38 exit_signal, 52 exit_code (Linux 3.5). */
 	if (sscanf(close_paren + 1,
 		   " %c %d %*s %*s %*s %*s %" SCNu64 " %" SCNu64
 		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64
 		   " %*s %" SCNu64
 		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
-		   " %*s %d",
+		   " %*s %d"
+		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d",
 		   &stat.state, &stat.parent, &stat.flags, &stat.minor_faults,
 		   &stat.num_threads, &stat.start_time,
-		   &stat.exit_signal) != 7)
+		   &stat.exit_signal, &stat.exit_code) < 7)
 		return hf_bad_data("/proc/%d/stat has an unknown form", pid);
 	*ret = stat;
 	return NULL;

@@ -17,6 +17,8 @@ struct hf_proc_stat {
 	uint64_t num_threads;
 	uint64_t start_time;  /* clock ticks after boot */
 	int exit_signal;      /* sent to the parent at its end */
+	int exit_code;        /* of a zombie, as wait tells it; 0 also if we
+			       * may not know */
 };
 
 /** Fields of /proc/PID/status. */

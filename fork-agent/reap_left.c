@@ -72,6 +72,10 @@ static struct hf_error *consider(struct search *search, pid_t pid)
 	    (search->child && pid != search->child))
 		return NULL;
 	child.is_zombie = stat.state == 'Z';
+	/* Ours end by exit(0), or die with their tool. One that ended otherwise
+	 * is the target's own, which may want to know how. */
+	if (child.is_zombie && stat.exit_code && stat.exit_code != SIGKILL)
+		return NULL;
 	return hf_array_append(&search->found, child);
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -387,6 +388,50 @@ static void a_zombie_without_a_record_is_reaped_on_request_only(void **state)
 	end_survivor(&survivor);
 }
 
+/* A helper without an exit signal, as some programs make them. */
+static void wait_for_own_helper(int ready_fd)
+{
+	pid_t helper = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
+	siginfo_t info;
+	int status;
+
+	if (helper == 0)
+		_exit(7);
+	waitid(P_PID, (id_t)helper, &info, WEXITED | WNOWAIT | __WALL);
+	if (write(ready_fd, "", 1) != 1)
+		_exit(1);
+	raise(SIGSTOP);
+	_exit(waitpid(helper, &status, __WALL) == helper &&
+	      WEXITSTATUS(status) == 7 ? 0 : 2);
+}
+
+static void a_child_of_the_targets_own_is_left_to_it(void **state)
+{
+	struct hf_reap_left_options options = {
+		.journal_dir = journal_dir,
+		.unrecorded = true,
+	};
+	struct hf_reap_left_result result;
+	int fds[2], status;
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	options.pid = fork();
+	if (options.pid == 0)
+		wait_for_own_helper(fds[1]);
+	assert_int_equal(read(fds[0], &byte, 1), 1);
+	assert_int_equal(waitpid(options.pid, &status, WUNTRACED),
+			 options.pid);
+	assert_hf_ok(hf_reap_left(&options, &result));
+	assert_int_equal(result.num_reaped, 0);
+	kill(options.pid, SIGCONT);
+	assert_int_equal(waitpid(options.pid, &status, 0), options.pid);
+	assert_int_equal(status, 0);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void a_record_is_kept_as_long_as_its_tool_lives(void **state)
 {
 	const struct hf_reap_left_options left = {
@@ -515,6 +560,7 @@ int main(void)
 			only_calls_that_ptrace_interrupts_are_interrupted),
 		cmocka_unit_test(
 			a_zombie_without_a_record_is_reaped_on_request_only),
+		cmocka_unit_test(a_child_of_the_targets_own_is_left_to_it),
 		cmocka_unit_test(a_record_is_kept_as_long_as_its_tool_lives),
 		cmocka_unit_test(a_record_of_a_dead_target_is_removed),
 		cmocka_unit_test(
