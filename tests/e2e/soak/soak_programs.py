@@ -316,7 +316,7 @@ class PostgreSQL(Program):
         argv = [self.bin + "postgres", "-D", folder + "/data", "-k", folder,
                 "-p", str(self.port), "-c", "listen_addresses=", "-c",
                 "fsync=off", "-c", "shared_buffers=32MB", "-c",
-                "autovacuum_naptime=2s", "-c", "logging_collector=off"]
+                "autovacuum=off", "-c", "logging_collector=off"]
         if self.user:
             argv = [need("setpriv", "util-linux"), "--reuid", self.user,
                     "--regid", str(self.uid.pw_gid), "--clear-groups"] + argv
@@ -397,7 +397,7 @@ class PostgreSQL(Program):
             "(SELECT sum(bbalance) FROM pgbench_branches) = s "
             "FROM (SELECT sum(delta) AS s FROM pgbench_history) x;")
         check(sums == ["t"], "the balances do not agree: %s" % sums)
-        # Backends of pgbench end; so do autovacuum workers.
+        # Backends of pgbench end.
         wait_until(lambda: len(self.backends()) == 1, "pgbench's are gone")
 
     def backends(self):
@@ -408,7 +408,7 @@ class PostgreSQL(Program):
                     names.append(f.read())
             except OSError:
                 pass
-        return [n for n in names if "[local]" in n or "autovacuum worker" in n]
+        return [n for n in names if "[local]" in n]
 
     def finish(self):
         self.session.communicate(b"\\q\n", timeout=DEADLINE)
