@@ -1,6 +1,7 @@
 /* Rows of threads and of the frames of their stacks.
  * SPDX-License-Identifier: MIT */
 #include "indexer/index_rows.h"
+#include "indexer/syscall_name.h"
 
 #define NONE HF_UNKNOWN_U64
 
@@ -60,9 +61,46 @@ static struct hf_error *write_frames(const struct hf_index_model *model,
 			.file = frame->file,
 			.line = frame->line ? frame->line : NONE,
 			.inlined = frame->is_inlined,
+			.is_signal = frame->is_signal,
 			.how = frame_how(frame->how),
 		};
 		struct hf_error *err = hf_db_put_frame(db, &row);
+
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+/* In the order in which debuggers show them; orig_rax tells that the thread is
+ * in a system call. */
+static struct hf_error *write_registers(const struct hf_thread *thread,
+					uint64_t thread_id,
+					struct hf_db_writer *db)
+{
+	const struct user_regs_struct *regs = &thread->regs;
+	const struct { const char *name; uint64_t value; } all[] = {
+		{ "rax", regs->rax }, { "rbx", regs->rbx },
+		{ "rcx", regs->rcx }, { "rdx", regs->rdx },
+		{ "rsi", regs->rsi }, { "rdi", regs->rdi },
+		{ "rbp", regs->rbp }, { "rsp", regs->rsp },
+		{ "r8", regs->r8 }, { "r9", regs->r9 },
+		{ "r10", regs->r10 }, { "r11", regs->r11 },
+		{ "r12", regs->r12 }, { "r13", regs->r13 },
+		{ "r14", regs->r14 }, { "r15", regs->r15 },
+		{ "rip", regs->rip }, { "eflags", regs->eflags },
+		{ "orig_rax", regs->orig_rax },
+		{ "fs_base", regs->fs_base }, { "gs_base", regs->gs_base },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		const struct hf_db_thread_register row = {
+			.thread_id = thread_id,
+			.number = i,
+			.name = all[i].name,
+			.value = all[i].value,
+		};
+		struct hf_error *err = hf_db_put_thread_register(db, &row);
 
 		if (err)
 			return err;
@@ -92,6 +130,7 @@ struct hf_error *hf_index_write_threads(const struct hf_index_model *model,
 			.syscall = (int64_t)thread->regs.orig_rax >= 0
 					   ? thread->regs.orig_rax
 					   : NONE,
+			.syscall_name = hf_syscall_name(thread->regs.orig_rax),
 			.stack_end = stack_end(&model->stacks, i),
 			.in_allocator = model->knows_places
 						? model->is_inside[i]
@@ -99,6 +138,8 @@ struct hf_error *hf_index_write_threads(const struct hf_index_model *model,
 		};
 		struct hf_error *err = hf_db_put_thread(db, &row);
 
+		if (!err && !is_partial)
+			err = write_registers(thread, row.id, db);
 		if (err)
 			return err;
 	}

@@ -135,13 +135,24 @@ CREATE TABLE thread(
     CHECK (stop_how IN ('syscall', 'user', 'signal', 'partial')),
   pc INTEGER,                 -- program counter; NULL: unknown
   sp INTEGER,                 -- stack pointer; NULL: unknown
-  bp INTEGER,                 -- register rbp: the frame pointer, if the code keeps one; NULL: unknown
+  bp INTEGER,                 -- register rbp: the frame pointer, if the code keeps one; it may hold any number, as a signed one; NULL: unknown
   syscall INTEGER,            -- number of the system call it was in; NULL: none, or unknown
+  syscall_name TEXT,          -- its name: futex, read, ...; NULL: none, or a number without a name
   stack_end TEXT              -- how far its stack was followed, one of: whole (to its start), lost (no way further), too_deep (the rest was left out), none (no registers); NULL: not tried
     CHECK (stack_end IN ('whole', 'lost', 'too_deep', 'none')),
   in_allocator INTEGER        -- 1: it was inside the allocator, or waited in the kernel for its sake (a lock, mmap); 0: not; NULL: unknown
     CHECK (in_allocator IN (0, 1))
 ) STRICT;
+
+-- Registers of the threads at the instant. A thread that could not be stopped
+-- has none.
+CREATE TABLE thread_register(
+  thread_id INTEGER NOT NULL, -- the thread
+  number INTEGER NOT NULL,    -- place in the usual order: rax is 0
+  name TEXT NOT NULL,         -- rax, rbx, ..., rip, eflags, fs_base, ...
+  value INTEGER NOT NULL,     -- its 64 bits, as a signed number
+  PRIMARY KEY (thread_id, number)
+) STRICT, WITHOUT ROWID;
 
 -- Stack frames, where stacks were unwound.
 CREATE TABLE frame(
@@ -157,6 +168,8 @@ CREATE TABLE frame(
   line INTEGER,               -- source line from 1; NULL: no debug information
   inlined INTEGER             -- 1: inlined into the next frame; 0: not; NULL: unknown
     CHECK (inlined IN (0, 1)),
+  is_signal INTEGER           -- 1: the kernel's frame, for the handler of a signal; 0: not; NULL: unknown
+    CHECK (is_signal IN (0, 1)),
   how TEXT                    -- how it was found: registers (innermost), cfi (call frame information), frame_pointer (inferred: without call frame information), inline (no frame of its own: debug information says so), scan, runtime; NULL: unknown
 ) STRICT;
 

@@ -203,12 +203,28 @@ FROM snapshot;
 --   thread_id, tid, thread    the thread and its name
 --   level               0 is the innermost; NULL: not unwound
 --   pc, function, file, line, inlined    the frame
+--   state               of the thread: letter of /proc/PID/stat
+--   stop_how            where it was: syscall, user, signal, partial
+--   syscall, syscall_name     the system call it was in; NULL: in none
+--   in_allocator        1: it was inside the allocator; NULL: unknown
+--   thread_pc, thread_sp, thread_bp    its registers rip, rsp and rbp
+--   stack_end           how far its stack was followed: whole, lost, ...
+--   frame_id, sp, cfa, module    the frame: stack pointer, end, file of its code
+--   is_signal           1: the kernel's frame for the handler of a signal
+--   how                 registers, cfi, frame_pointer (inferred), inline
 -- Example: SELECT * FROM thread_stack WHERE tid = 4711 ORDER BY level;
 CREATE VIEW thread_stack AS
 SELECT h.id AS thread_id, h.tid AS tid, h.name AS thread, f.level AS level,
   coalesce(f.pc, h.pc) AS pc, f.function AS function, f.file AS file,
-  f.line AS line, f.inlined AS inlined
-FROM thread h LEFT JOIN frame f ON f.thread_id = h.id;
+  f.line AS line, f.inlined AS inlined, h.state AS state,
+  h.stop_how AS stop_how, h.syscall AS syscall,
+  h.syscall_name AS syscall_name, h.in_allocator AS in_allocator,
+  h.pc AS thread_pc, h.sp AS thread_sp, h.bp AS thread_bp,
+  h.stack_end AS stack_end, f.id AS frame_id, iif(f.id IS NULL, h.sp, f.sp) AS sp,
+  f.cfa AS cfa, m.path AS module, f.is_signal AS is_signal, f.how AS how
+FROM thread h
+LEFT JOIN frame f ON f.thread_id = h.id
+LEFT JOIN module m ON m.id = f.module_id;
 
 -- Damage and doubt met on the way.
 --   kind, reader        what, and which heap reader saw it; NULL: none

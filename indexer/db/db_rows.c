@@ -25,9 +25,13 @@ static const struct {
 				       "resident_bytes,captured,reason,"
 				       "advice" },
 	[HF_DB_THREAD] = { "thread", "id,tid,name,state,stop_how,pc,sp,"
-				     "bp,syscall,stack_end,in_allocator" },
+				     "bp,syscall,syscall_name,stack_end,"
+				     "in_allocator" },
+	[HF_DB_THREAD_REGISTER] = { "thread_register",
+				    "thread_id,number,name,value" },
 	[HF_DB_FRAME] = { "frame", "id,thread_id,level,pc,sp,cfa,module_id,"
-				   "function,file,line,inlined,how" },
+				   "function,file,line,inlined,is_signal,"
+				   "how" },
 	[HF_DB_READER] = { "reader", "id,name,version,confidence,how" },
 	[HF_DB_AREA] = { "heap_area", "id,reader_id,kind,start,\"end\","
 				      "used_bytes,free_bytes,cached_bytes,"
@@ -102,6 +106,24 @@ static void add_u64(struct row *row, uint64_t value)
 		row->rc = sqlite3_bind_int64(row->stmt, row->column,
 					     (int64_t)value);
 	}
+}
+
+/* All 64 bits of a register, as a signed number: SQLite has no other. */
+static void add_bits(struct row *row, uint64_t bits)
+{
+	row->column++;
+	if (!row->rc)
+		row->rc = sqlite3_bind_int64(row->stmt, row->column,
+					     (int64_t)bits);
+}
+
+/* A register that may be unknown, too. */
+static void add_bits_or_null(struct row *row, uint64_t bits)
+{
+	if (bits == HF_UNKNOWN_U64)
+		add_u64(row, bits);
+	else
+		add_bits(row, bits);
 }
 
 static void add_text(struct row *row, const char *text)
@@ -252,12 +274,29 @@ struct hf_error *hf_db_put_thread(struct hf_db_writer *writer,
 	add_text(&row, in->name);
 	add_text(&row, in->state);
 	add_text(&row, in->stop_how);
-	add_u64(&row, in->pc);
-	add_u64(&row, in->sp);
-	add_u64(&row, in->bp);
+	add_bits_or_null(&row, in->pc);
+	add_bits_or_null(&row, in->sp);
+	add_bits_or_null(&row, in->bp);
 	add_u64(&row, in->syscall);
+	add_text(&row, in->syscall_name);
 	add_text(&row, in->stack_end);
 	add_u64(&row, in->in_allocator);
+	return put(writer, &row);
+}
+
+struct hf_error *
+hf_db_put_thread_register(struct hf_db_writer *writer,
+			  const struct hf_db_thread_register *in)
+{
+	struct row row;
+	struct hf_error *err = begin(writer, HF_DB_THREAD_REGISTER, &row);
+
+	if (err)
+		return err;
+	add_u64(&row, in->thread_id);
+	add_u64(&row, in->number);
+	add_text(&row, in->name);
+	add_bits(&row, in->value);
 	return put(writer, &row);
 }
 
@@ -272,14 +311,15 @@ struct hf_error *hf_db_put_frame(struct hf_db_writer *writer,
 	add_u64(&row, in->id);
 	add_u64(&row, in->thread_id);
 	add_u64(&row, in->level);
-	add_u64(&row, in->pc);
-	add_u64(&row, in->sp);
-	add_u64(&row, in->cfa);
+	add_bits_or_null(&row, in->pc);
+	add_bits_or_null(&row, in->sp);
+	add_bits_or_null(&row, in->cfa);
 	add_u64(&row, in->module_id);
 	add_text(&row, in->function);
 	add_text(&row, in->file);
 	add_u64(&row, in->line);
 	add_u64(&row, in->inlined);
+	add_u64(&row, in->is_signal);
 	add_text(&row, in->how);
 	return put(writer, &row);
 }

@@ -43,8 +43,10 @@ struct hf_db_thread {
 	const char *name;
 	const char *state;
 	const char *stop_how; /* syscall | user | signal | partial */
-	uint64_t pc, sp, bp;
+	uint64_t pc, sp;
+	uint64_t bp;           /* any number, if not `partial` */
 	uint64_t syscall;      /* number, or unknown: none */
+	const char *syscall_name;
 	const char *stack_end; /* whole | lost | too_deep | none */
 	uint64_t in_allocator; /* 0, 1 or unknown */
 };
@@ -55,8 +57,15 @@ struct hf_db_frame {
 	uint64_t module_id;
 	const char *function, *file;
 	uint64_t line;
-	uint64_t inlined; /* 0, 1 */
+	uint64_t inlined;   /* 0, 1 */
+	uint64_t is_signal; /* 0, 1 */
 	const char *how;
+};
+
+struct hf_db_thread_register {
+	uint64_t thread_id, number;
+	const char *name;
+	uint64_t value; /* all 64 bits: none of them means unknown */
 };
 
 struct hf_db_reader {
@@ -136,6 +145,10 @@ struct hf_error *hf_db_put_thread(struct hf_db_writer *writer,
 				  const struct hf_db_thread *row) HF_MUST_CHECK;
 struct hf_error *hf_db_put_frame(struct hf_db_writer *writer,
 				 const struct hf_db_frame *row) HF_MUST_CHECK;
+struct hf_error *
+hf_db_put_thread_register(struct hf_db_writer *writer,
+			  const struct hf_db_thread_register *row)
+	HF_MUST_CHECK;
 struct hf_error *hf_db_put_reader(struct hf_db_writer *writer,
 				  const struct hf_db_reader *row) HF_MUST_CHECK;
 struct hf_error *hf_db_put_area(struct hf_db_writer *writer,

@@ -7,7 +7,7 @@
 const struct hf_verb *const hf_verbs[] = {
 	&hf_verb_doctor, &hf_verb_snapshot, &hf_verb_run, &hf_verb_index,
 	&hf_verb_core, &hf_verb_info,
-	&hf_verb_census, &hf_verb_top,
+	&hf_verb_census, &hf_verb_top, &hf_verb_threads,
 	&hf_verb_retainers, &hf_verb_path, &hf_verb_leaks, &hf_verb_sql,
 	&hf_verb_help, &hf_verb_version, NULL,
 };

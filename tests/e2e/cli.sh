@@ -307,6 +307,67 @@ run 0 path a.heap --id 6 --csv; out_lines 6
 out_has "1,5,Node,class,4240,32,64,0,1,1"
 run 0 path a.heap --id 7; err_has "unreachable"; out_has "(unreachable)"
 
+# Threads: stacks, merged ones, registers.
+"$write_heap" threads.heap "INSERT INTO module(id, path) VALUES(1, '/x/server');
+	INSERT INTO thread VALUES
+	(1, 4711, 'main', 'S', 'syscall', 4096, 8192, -2, 202, 'futex', 'whole',
+	 0),
+	(2, 4712, 'w' || char(27) || '[31m', 'S', 'syscall', 5000, 9000, 1, 999,
+	 NULL, 'lost', 1),
+	(3, 4713, 'w3', 'R', 'user', 5000, 9100, 1, NULL, NULL, 'lost', 0),
+	(4, 4714, 'late', NULL, 'partial', NULL, NULL, NULL, NULL, NULL, 'none',
+	 NULL);
+	INSERT INTO thread_register VALUES(1, 0, 'rax', -512),
+	(1, 1, 'rbx', 7), (3, 0, 'rax', 9);
+	INSERT INTO frame VALUES
+	(1, 1, 0, 4096, 8192, 8256, 1, 'pop', 'src/queue.h', 40, 1, 0,
+	 'inline'),
+	(2, 1, 1, 4096, 8192, 8256, 1, 'serve', 'src/server.c', 214, 0, 0,
+	 'registers'),
+	(3, 1, 2, 4200, 8256, NULL, 1, 'main(int, char**)', NULL, NULL, 0, 1,
+	 'cfi'),
+	(4, 2, 0, 5000, 9000, 9100, NULL, NULL, NULL, NULL, 0, 0, 'registers'),
+	(5, 2, 1, 5100, 9100, NULL, NULL, NULL, NULL, NULL, 0, 0,
+	 'frame_pointer'),
+	(6, 3, 0, 5000, 9100, 9200, NULL, NULL, NULL, NULL, 0, 0, 'registers'),
+	(7, 3, 1, 5100, 9200, NULL, NULL, NULL, NULL, NULL, 0, 0,
+	 'frame_pointer')"
+run 0 threads threads.heap; no_err; no_control
+out_has 'thread 4711 "main": S (sleeping), in futex'
+out_has '    pc 0x1000, sp 0x2000, bp 0xfffffffffffffffe'
+out_has ' #0  0x0000000000001000 pop() (inlined) at queue.h:40 in server'
+out_has ' #1  0x0000000000001000 serve() at server.c:214 in server'
+out_has '0x0000000000001068 main(int, char**) <signal handler called> in server'
+out_has 'in system call 999, in the allocator'
+out_has 'thread 4713 "w3": R (running), in its own code'
+out_has ' #1  0x00000000000013ec ??() [inferred: by frame pointer]'
+out_has 'the stack is lost here'
+out_has 'thread 4714 "late": could not be stopped'
+run 0 threads --merge threads.heap; no_err; no_control
+head -n 1 out | grep -q '^2 threads (.*w3): 4712, 4713$' ||
+	fail "$command: the largest group is not first"
+out_has '1 thread (main): 4711'
+run 0 threads --merge --tid 4713 --csv threads.heap; out_lines 3
+run 0 threads --merge --limit 1 threads.heap; err_has "... 2 more"
+run 0 threads --tid 4711 --registers threads.heap
+out_has 'rax      0xfffffffffffffe00  rbx      0x0000000000000007'
+! grep -q 4712 out || fail "$command: another thread"
+run 0 threads --registers --csv threads.heap; out_lines 4
+out_has "1,4711,main,rax,-512"
+run 0 threads --csv threads.heap; out_lines 9
+out_has "4096,8192,-2,whole,0,pop,src/queue.h,40,1,0,/x/server,4096,8192,8256,"
+run 0 threads --json --limit 1 threads.heap; err_has "... 3 more"
+python3 -c '
+import json
+rows = json.load(open("out"))
+assert [r["function"] for r in rows] == ["pop", "serve", "main(int, char**)"]
+assert rows[0]["syscall_name"] == "futex" and rows[2]["is_signal"] == 1, rows
+' || fail "$command: not the JSON that was expected"
+run 3 threads --tid 5 threads.heap; err_has "there was no thread 5"; no_out
+run 3 threads a.heap; err_has "the snapshot has no threads"
+run 2 threads --tid x a.heap; err_has "--tid"
+run 2 threads --merge --registers a.heap; err_has "not both"
+
 # A heap that nobody knows is not an empty one.
 none="DELETE FROM heap_area; DELETE FROM reader; DELETE FROM type_stat;
 	DELETE FROM object; UPDATE snapshot SET partial = 1, objects = 0,

@@ -29,6 +29,16 @@ struct edge {
 	uint64_t flags;
 };
 
+struct thread {
+	uint64_t tid;
+	const char *name, *call;
+};
+
+struct frame {
+	uint64_t thread, level, pc, line;
+	const char *function, *file, *how;
+};
+
 struct type {
 	char *name;
 	const char *kind;
@@ -40,6 +50,8 @@ struct model {
 	HF_ARRAY(struct node) nodes;
 	HF_ARRAY(struct edge) edges;
 	HF_ARRAY(struct type) types;
+	HF_ARRAY(struct thread) threads;
+	HF_ARRAY(struct frame) frames;
 	uint32_t num_holders;
 	struct hf_graph graph;
 	uint32_t *parent, *distance, *idom, *order;
@@ -54,6 +66,8 @@ static void deinit(struct model *model)
 	hf_array_deinit(&model->nodes);
 	hf_array_deinit(&model->edges);
 	hf_array_deinit(&model->types);
+	hf_array_deinit(&model->threads);
+	hf_array_deinit(&model->frames);
 	hf_graph_deinit(&model->graph);
 	free(model->parent);
 	free(model->distance);
@@ -164,6 +178,89 @@ static struct hf_error *parse_ref(struct model *model, char *line)
 	return hf_array_append(&model->edges, edge);
 }
 
+static struct hf_error *parse_thread(struct model *model, char *line)
+{
+	const char *tid = word(&line);
+	struct thread thread = { .name = word(&line) };
+	struct hf_error *err;
+
+	if (!thread.name)
+		return hf_bad_data("thread TID NAME [CALL]");
+	thread.call = word(&line);
+	err = hf_parse_u64(tid, "thread", &thread.tid);
+	return err ? err : hf_array_append(&model->threads, thread);
+}
+
+static struct hf_error *parse_frame(struct model *model, char *line)
+{
+	const char *pc = word(&line), *number;
+	struct frame frame = { .thread = model->threads.num, .line = NONE };
+	size_t num = model->frames.num;
+	struct hf_error *err = NULL;
+
+	frame.function = word(&line);
+	frame.how = word(&line);
+	frame.file = word(&line);
+	number = word(&line);
+	if (!frame.how || !frame.thread)
+		return hf_bad_data("frame PC FUNCTION HOW, below a thread");
+	frame.pc = strtoull(pc, NULL, 16);
+	if (num && model->frames.data[num - 1].thread == frame.thread)
+		frame.level = model->frames.data[num - 1].level + 1;
+	if (number)
+		err = hf_parse_u64(number, "line", &frame.line);
+	return err ? err : hf_array_append(&model->frames, frame);
+}
+
+static struct hf_error *put_threads(const struct model *model,
+				    struct hf_db_writer *db)
+{
+	struct hf_error *err = NULL;
+
+	for (size_t i = 0; !err && i < model->threads.num; i++) {
+		const struct thread *thread = &model->threads.data[i];
+
+		err = hf_db_put_thread(
+			db, &(struct hf_db_thread){
+				    .id = i + 1,
+				    .tid = thread->tid,
+				    .name = thread->name,
+				    .state = thread->call ? "S" : "R",
+				    .stop_how = thread->call ? "syscall"
+							     : "user",
+				    .pc = 0x1000,
+				    .sp = 0x2000,
+				    .bp = 0x3000 + i,
+				    .syscall = thread->call ? 202 : NONE,
+				    .syscall_name = thread->call,
+				    .stack_end = "whole",
+				    .in_allocator = NONE });
+		if (!err)
+			err = hf_db_put_thread_register(
+				db, &(struct hf_db_thread_register){
+					    i + 1, 0, "rax", NONE });
+	}
+	for (size_t i = 0; !err && i < model->frames.num; i++) {
+		const struct frame *frame = &model->frames.data[i];
+
+		err = hf_db_put_frame(
+			db, &(struct hf_db_frame){
+				    .id = i + 1,
+				    .thread_id = frame->thread,
+				    .level = frame->level,
+				    .pc = frame->pc,
+				    .sp = NONE,
+				    .cfa = NONE,
+				    .module_id = NONE,
+				    .function = frame->function,
+				    .file = frame->file,
+				    .line = frame->line,
+				    .inlined = !strcmp(frame->how, "inline"),
+				    .how = frame->how });
+	}
+	return err;
+}
+
 static struct hf_error *parse(struct model *model, const char *path)
 {
 	char *rest, *line;
@@ -187,6 +284,10 @@ static struct hf_error *parse(struct model *model, const char *path)
 			err = parse_block(model, line);
 		else if (!strcmp(verb, "ref"))
 			err = parse_ref(model, line);
+		else if (!strcmp(verb, "thread"))
+			err = parse_thread(model, line);
+		else if (!strcmp(verb, "frame"))
+			err = parse_frame(model, line);
 		else
 			err = hf_bad_data("'%s' is not a word of this text",
 					  verb);
@@ -447,6 +548,8 @@ struct hf_error *hf_graph_text_write(const char *text_path,
 		err = hf_db_writer_create(db_path, &db);
 	if (!err)
 		err = put_summary(&model, db);
+	if (!err)
+		err = put_threads(&model, db);
 	if (!err)
 		err = put_objects(&model, db);
 	if (!err)

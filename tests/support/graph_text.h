@@ -12,6 +12,9 @@
  *                               type, or - for its size class
  *   ref FROM TO [SLOT] [FLAG]   a reference; without SLOT, the word behind
  *                               the last one of FROM; FLAG: interior
+ *   thread TID NAME [CALL]      a thread, in this system call
+ *   frame PC FUNCTION HOW [FILE LINE]   a frame of the last thread; PC in
+ *                               hexadecimal, HOW as in table frame
  *
  * Holders come first. Object ids are counted in the order of the lines;
  * blocks get ascending addresses. Everything that the index derives from the

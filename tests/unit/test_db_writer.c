@@ -135,12 +135,15 @@ static void put_one_of_each(struct hf_db_writer *db)
 	assert_hf_ok(hf_db_put_thread(
 		db, &(struct hf_db_thread){ 1, 4711, "tab\there\nline\x1b[0m",
 					    "S", "syscall", 0x7fff00000000,
-					    0x7ffffffde010, 0x7ffffffde040, 7,
-					    "whole", NONE }));
+					    0x7ffffffde010, 0xfffffffffffffffe, 7,
+					    "rt_sig", "whole", NONE }));
+	assert_hf_ok(hf_db_put_thread_register(
+		db, &(struct hf_db_thread_register){ 1, 0, "rax",
+						     UINT64_MAX }));
 	assert_hf_ok(hf_db_put_frame(
 		db, &(struct hf_db_frame){ 1, 1, 0, 0x7fff00000000,
 					   0x7ffffffde010, 0x7ffffffde020, 1,
-					   "serve", "server.c", 214, 0,
+					   "serve", "server.c", 214, 0, 1,
 					   "registers" }));
 	assert_hf_ok(hf_db_put_reader(
 		db, &(struct hf_db_reader){ 1, "glibc-malloc", "2.36", "high",
@@ -195,10 +198,11 @@ static void every_row_is_read_back_as_it_was_put(void **state)
 		  "saved|wipeonfork|wipeonfork,dontdump" },
 		{ "SELECT * FROM thread",
 		  "1|4711|tab\there\nline\x1b[0m|S|syscall|140733193388032|"
-		  "140737488216080|140737488216128|7|whole|NULL" },
+		  "140737488216080|-2|7|rt_sig|whole|NULL" },
+		{ "SELECT * FROM thread_register", "1|0|rax|-1" },
 		{ "SELECT * FROM frame",
 		  "1|1|0|140733193388032|140737488216080|140737488216096|1|"
-		  "serve|server.c|214|0|registers" },
+		  "serve|server.c|214|0|1|registers" },
 		{ "SELECT * FROM reader", "1|glibc-malloc|2.36|high|symbols" },
 		{ "SELECT * FROM heap_area",
 		  "1|1|arena|4096|8192|100|200|300|50|3|1" },

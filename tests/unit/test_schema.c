@@ -47,7 +47,7 @@ static void all_names_that_are_fixed_exist(void **state)
 {
 	static const char *const tables[] = {
 		"meta",	     "snapshot",   "module",	"segment",
-		"thread",    "frame",	   "reader",	"heap_area",
+		"thread",    "thread_register", "frame",	   "reader",	"heap_area",
 		"type",	     "object",	   "object_type", "ref",
 		"member",    "root",	   "type_stat", "type_dom",
 		"type_edge", "retainer_path", "closure", "site",
