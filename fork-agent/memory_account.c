@@ -126,6 +126,7 @@ static void mark(struct hf_memory_account *account, const char *path,
 		{ "/libtcmalloc", HF_MARK_TCMALLOC },
 		{ "/libmimalloc", HF_MARK_MIMALLOC },
 		{ "/ntdll.so", HF_MARK_WINE },
+		{ "[heap]", HF_MARK_BRK },
 	};
 
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)

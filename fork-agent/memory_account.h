@@ -15,6 +15,7 @@ enum hf_memory_mark {
 	HF_MARK_TCMALLOC = 1 << 3,
 	HF_MARK_MIMALLOC = 1 << 4,
 	HF_MARK_WINE = 1 << 5,
+	HF_MARK_BRK = 1 << 6,      /* [heap]: glibc's first arena is there */
 };
 
 struct hf_memory_account {

@@ -100,6 +100,13 @@ struct hf_check *hf_check_block(struct hf_check *check,
 	return check;
 }
 
+struct hf_check *hf_check_partial(struct hf_check *check)
+{
+	check->verdict = HF_VERDICT_WARNING;
+	check->is_partial = true;
+	return check;
+}
+
 struct hf_check *hf_check_value(struct hf_check *check, uint64_t value,
 				const char *unit)
 {
@@ -128,6 +135,14 @@ const struct hf_check *hf_checkup_blocker(const struct hf_checkup *checkup)
 {
 	for (size_t i = 0; i < checkup->checks.num; i++)
 		if (checkup->checks.data[i].verdict == HF_VERDICT_BLOCKER)
+			return &checkup->checks.data[i];
+	return NULL;
+}
+
+const struct hf_check *hf_checkup_partial(const struct hf_checkup *checkup)
+{
+	for (size_t i = 0; i < checkup->checks.num; i++)
+		if (checkup->checks.data[i].is_partial)
 			return &checkup->checks.data[i];
 	return NULL;
 }

@@ -18,6 +18,8 @@ struct hf_check {
 	const char *name;        /* static; stays the same over versions */
 	enum hf_verdict verdict;
 	enum hf_error_code code; /* of a BLOCKER: of the capture's error */
+	bool is_partial;         /* a WARNING that decides: the snapshot will
+				  * be marked partial (PARTIAL) */
 	char *found;             /* what there is, without judgement */
 	char *cause;             /* why that matters; NULL if OK */
 	char *fix;               /* what to do; NULL: nothing can be done */
@@ -55,6 +57,9 @@ struct hf_check *hf_check_fix_by_stop(struct hf_check *check);
 struct hf_check *hf_check_block(struct hf_check *check,
 				enum hf_error_code code);
 
+/** It stays a warning, but the snapshot will be marked partial. */
+struct hf_check *hf_check_partial(struct hf_check *check);
+
 struct hf_check *hf_check_value(struct hf_check *check, uint64_t value,
 				const char *unit);
 
@@ -64,6 +69,9 @@ struct hf_check *hf_checkup_add_error(struct hf_checkup *checkup,
 
 /** The first blocker, or NULL. */
 const struct hf_check *hf_checkup_blocker(const struct hf_checkup *checkup);
+
+/** The first warning that makes the snapshot partial, or NULL. */
+const struct hf_check *hf_checkup_partial(const struct hf_checkup *checkup);
 
 /** The check of that name, or NULL. */
 const struct hf_check *hf_checkup_find(const struct hf_checkup *checkup,

@@ -152,7 +152,25 @@ void hf_check_allocator(struct hf_patient *patient)
 				       HF_VERDICT_WARNING, "%s is loaded",
 				       others[i].name);
 		hf_check_cause(check, "what it hands out is not understood: "
-			       "the snapshot counts it as unknown memory");
+			       "the snapshot counts it as unknown memory%s",
+			       marks & HF_MARK_BRK ?
+				       "" : ", and is marked partial, because "
+					    "no heap of glibc is there");
+		hf_check_fix(check, "run the program with glibc's malloc "
+			     "(without %s)", others[i].name);
+		/* The heap of glibc beside it is worth a snapshot. */
+		if (!(marks & HF_MARK_BRK))
+			hf_check_partial(check);
+		return;
+	}
+	if (!(marks & (HF_MARK_GLIBC | HF_MARK_BRK))) {
+		check = hf_checkup_add(patient->checkup, "allocator",
+				       HF_VERDICT_WARNING, "no library of one "
+				       "is loaded, and there is no [heap]");
+		hf_check_cause(check, "a static program without glibc's "
+			       "malloc: nothing will be known about its heap, "
+			       "and the snapshot is marked partial");
+		hf_check_partial(check);
 		return;
 	}
 	if (marks & HF_MARK_GLIBC)

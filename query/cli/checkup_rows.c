@@ -99,6 +99,11 @@ static void print_verdict(const struct hf_checkup *checkup, pid_t pid)
 		       num_warnings, hf_cli_plural((int64_t)num_warnings), pid,
 		       hf_exit_code(&(struct hf_error){ .code = blocker->code },
 				    0));
+	else if (hf_checkup_partial(checkup))
+		printf("a snapshot of process %d would be partial, with exit "
+		       "status %d: see %s (%zu warning%s)\n", pid,
+		       HF_EXIT_PARTIAL, hf_checkup_partial(checkup)->name,
+		       num_warnings, hf_cli_plural((int64_t)num_warnings));
 	else
 		printf("nothing is in the way of a snapshot of process %d (%zu "
 		       "warning%s)\n", pid, num_warnings,
@@ -132,5 +137,7 @@ struct hf_error *hf_checkup_print(struct hf_cli *cli,
 	if (blocker)
 		cli->exit_code = hf_exit_code(
 			&(struct hf_error){ .code = blocker->code }, 0);
+	else if (hf_checkup_partial(checkup))
+		cli->exit_code = HF_EXIT_PARTIAL;
 	return NULL;
 }

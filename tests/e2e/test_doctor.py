@@ -141,6 +141,29 @@ def says_the_same(heapfork, program):
     victim.end()
 
 
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+
+
+def other_allocator(heapfork, program, folder):
+    """The exit status is that of the snapshot, and the doctor says why."""
+    if not os.path.exists(JEMALLOC):
+        print("skipped: no " + JEMALLOC)
+        return
+    victim = Victim([program, "8", "small"], {"LD_PRELOAD": JEMALLOC})
+    output = os.path.join(folder, "j.heap")
+    doctor = run(heapfork, "doctor", str(victim.pid))
+    dry = run(heapfork, "snapshot", "-p", str(victim.pid), "--dry-run")
+    real = run(heapfork, "snapshot", "-p", str(victim.pid), "-o", output)
+    codes = doctor.returncode, dry.returncode, real.returncode
+    check(codes == (9, 9, 9), "jemalloc: doctor, --dry-run and snapshot exit "
+          "with 9, not %s: %s" % (codes, real.stderr))
+    check("would be partial, with exit status 9: see allocator" in
+          doctor.stdout, "... and the last line says so")
+    check("nothing is in the way" not in doctor.stdout, "... and only that")
+    os.unlink(output)
+    victim.end()
+
+
 def max_pause(heapfork, program, folder):
     victim = heap(program, 256, "small")
     output = os.path.join(folder, "a.heap")
@@ -234,6 +257,7 @@ def main():
     threads_count(heapfork, program)
     prediction_grows(heapfork, program)
     with tempfile.TemporaryDirectory() as folder:
+        other_allocator(heapfork, program, folder)
         timeout(heapfork, program, folder)
         max_pause(heapfork, program, folder)
     with tempfile.TemporaryDirectory() as folder:

@@ -343,7 +343,9 @@ def check_doctor(bench, cell, pid, env):
     text = "\n".join(str(row[key]) for row in rows for key in
                      ("found", "cause", "fix")
                      if row["verdict"] in ("blocker", "unknown"))
-    found = complaints(cell, run, text, (cell.code,))
+    # 9: a victim without a heap is worth a warning.
+    codes = (0, 9) if cell.code == TAKEN else (cell.code,)
+    found = complaints(cell, run, text, codes)
     if bool(blockers) != (cell.code != TAKEN):
         found.append("has %d blockers" % len(blockers))
     found += ["has no %s for blocker %s" % (key, row["check"])
