@@ -165,6 +165,8 @@ const volatile sig_atomic_t *hf_signals_catch(void);
 
 /** Set the flag to SIGALRM after so many seconds. */
 void hf_signals_arm(uint64_t seconds);
+/** For who has SIGALRM blocked, and has waited for it. */
+void hf_signals_time_over(void);
 /** Not any more. @return whether it was set so; then it is cleared. */
 bool hf_signals_disarm(void);
 

@@ -150,6 +150,7 @@ static void take(struct run *run)
 	HF_AUTO_FREE char *path = NULL;
 	struct hf_error *err;
 
+	hf_run_program_forget_time(run->program);
 	err = hf_name_pattern_expand(run->pattern, pid, ++run->number, &path);
 	if (!err)
 		err = hf_snapshot_take(&run->snapshot, pid, path, result);

@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "query/cli/cli.h"
+
 struct hf_run_program {
 	pid_t pid;
 	int pid_fd;            /* readable once it has ended */
@@ -25,9 +27,46 @@ struct hf_run_program {
 	volatile sig_atomic_t cancelled;
 };
 
-static const int forwarded[] = { SIGINT, SIGQUIT, SIGTERM, SIGHUP };
+/* Besides those of real time. Not SIGCHLD, SIGPIPE and the signals of faults,
+ * which are about ourselves; nor those of job control: they stop and continue
+ * us as they do the program. */
+static const int forwarded[] = {
+	SIGINT,	 SIGQUIT, SIGTERM,   SIGHUP,  SIGUSR1,	SIGUSR2, SIGALRM,
+	SIGABRT, SIGURG,  SIGVTALRM, SIGPROF, SIGWINCH, SIGIO,	 SIGPWR,
+	SIGXCPU, SIGXFSZ, SIGSTKFLT,
+};
 
 enum { NUM_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
+
+static void fill_forwarded(sigset_t *set)
+{
+	sigemptyset(set);
+	for (size_t i = 0; i < NUM_FORWARDED; i++)
+		sigaddset(set, forwarded[i]);
+	for (int number = SIGRTMIN; number <= SIGRTMAX; number++)
+		sigaddset(set, number);
+}
+
+/* What the kernel sends is for whom it was sent to, but for a signal of the
+ * terminal, which the program has, too. */
+static void forward(const struct hf_run_program *program, int number,
+		    siginfo_t *info)
+{
+	/* With the value that came with it, as the kernel allows it.
+	 *
+	 * Through the descriptor, not the pid: that may belong to another
+	 * process one day. */
+	if (info->si_code != SI_KERNEL)
+		syscall(SYS_pidfd_send_signal, program->pid_fd, number,
+			info->si_code == SI_QUEUE ? info : NULL, 0);
+}
+
+/* After the program's end there is nobody to send it to. */
+static bool ends_us(int number)
+{
+	return number == SIGINT || number == SIGQUIT || number == SIGTERM ||
+	       number == SIGHUP;
+}
 
 /* The thread that takes all signals. */
 static void *take_signals(void *arg)
@@ -44,13 +83,14 @@ static void *take_signals(void *arg)
 		if (number == program->own_signal) {
 			if (write(program->signal_fd, &one, sizeof(one)) < 0)
 				continue; /* more than anybody can take */
-		} else if (program->ended) {
+		} else if (number == SIGALRM && info.si_code == SI_KERNEL) {
+			/* Our own: the time limit of a snapshot. */
+			hf_signals_time_over();
 			program->cancelled = number;
-		} else if (info.si_code != SI_KERNEL) {
-			/* Through the descriptor, not the pid: that may
-			 * belong to another process one day. */
-			syscall(SYS_pidfd_send_signal, program->pid_fd, number,
-				NULL, 0);
+		} else if (!program->ended) {
+			forward(program, number, &info);
+		} else if (ends_us(number)) {
+			program->cancelled = number;
 		}
 	}
 	return NULL;
@@ -129,9 +169,7 @@ struct hf_error *hf_run_program_start(const struct hf_run_options *options,
 		return &hf_enomem;
 	program->pid_fd = program->signal_fd = -1;
 	program->own_signal = options->own_signal;
-	sigemptyset(&program->waited);
-	for (size_t i = 0; i < NUM_FORWARDED; i++)
-		sigaddset(&program->waited, forwarded[i]);
+	fill_forwarded(&program->waited);
 	if (options->own_signal)
 		sigaddset(&program->waited, options->own_signal);
 	/* What comes before the program is there waits for it. */
@@ -164,6 +202,12 @@ const volatile sig_atomic_t *
 hf_run_program_cancelled(const struct hf_run_program *program)
 {
 	return &program->cancelled;
+}
+
+void hf_run_program_forget_time(struct hf_run_program *program)
+{
+	if (program->cancelled == SIGALRM)
+		program->cancelled = 0;
 }
 
 struct hf_error *hf_run_program_wait(struct hf_run_program *program, int fd,

@@ -13,9 +13,11 @@
  * the signal mask and dispositions that we were started with, so it is as if
  * it had been started in our place. It does not die with us.
  *
- * SIGINT, SIGQUIT, SIGTERM and SIGHUP that somebody sends to us are sent on to
- * it at once, whatever this process is doing, by a thread of their own. Those
- * of the terminal are not: they go to the whole group, and it has them already.
+ * The signals that somebody sends to us are sent on to it at once, whatever
+ * this process is doing, by a thread of their own; those of real time with
+ * their value. Those of the terminal are not: they go to the whole group, and
+ * it has them already. Nor are SIGCHLD, SIGPIPE, those of faults (SIGSEGV,
+ * ...), and of job control: SIGTSTP, SIGCONT, ... do to us what they always do.
  */
 struct hf_run_program;
 
@@ -43,9 +45,13 @@ struct hf_error *hf_run_program_start(const struct hf_run_options *options,
 
 pid_t hf_run_program_pid(const struct hf_run_program *program);
 
-/** Set when a signal to end us comes after the program's end. Borrowed. */
+/** Set when a signal to end us comes after the program's end, and when the time
+ * limit of a snapshot (hf_signals_arm) is over. Borrowed. */
 const volatile sig_atomic_t *
 hf_run_program_cancelled(const struct hf_run_program *program);
+
+/** Call it before each snapshot: the time limit of the last one is not its own. */
+void hf_run_program_forget_time(struct hf_run_program *program);
 
 /** @param fd also waited for (HF_RUN_NOTHING); -1: none.
  * @param timeout_ms -1: no limit. */

@@ -45,6 +45,11 @@ void hf_signals_arm(uint64_t seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
+void hf_signals_time_over(void)
+{
+	on_signal(SIGALRM);
+}
+
 bool hf_signals_disarm(void)
 {
 	const struct itimerval none = { 0 };

@@ -6,6 +6,7 @@ usage: test_run.py HEAPFORK GROWER
 
 SPDX-License-Identifier: MIT
 """
+import ctypes
 import os
 import pty
 import select
@@ -136,22 +137,34 @@ def inheritance(heapfork, grower, folder):
 def signals(heapfork, grower, folder):
     run = Run(heapfork, folder, [], [grower])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
-                   signal.SIGQUIT):
+                   signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM,
+                   signal.SIGWINCH, signal.SIGABRT):
         run.tool.send_signal(number)
         run.expect("signal %d" % number)
     check(run.tool.poll() is None, "signals are sent on, and nothing else")
+    libc = ctypes.CDLL(None)
+    check(libc.sigqueue(run.tool.pid, signal.SIGRTMIN,
+                        ctypes.c_void_p(4711)) == 0, "sigqueue")
+    run.expect("value 4711")
+    check(run.tool.poll() is None, "one of real time has its value")
     # While a snapshot is taken, as well.
     run.tell("hold 60000", "held 60000")
     run.tool.send_signal(signal.SIGUSR2)
     while not children(run.pid):
         time.sleep(0.0005)
-    run.tool.send_signal(signal.SIGTERM)
-    run.expect("signal %d" % signal.SIGTERM)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        run.tool.send_signal(number)
+        run.expect("signal %d" % number)
     path = run.wait_for("victim_grower-%d-1.heap" % run.pid)
     check(held(path) == 60000, "the snapshot is taken all the same: %d" %
           held(path))
     check(run.end(3) == 3, "the exit code is the program's")
     check("signal" not in run.rest, "SIGUSR2 was ours")
+    # Not for us, and nobody's who does not ask for it.
+    run = Run(heapfork, folder, ["--rss", "10G"], [grower])
+    run.tool.send_signal(signal.SIGUSR2)
+    run.expect("signal %d" % signal.SIGUSR2)
+    check(run.end() == 0, "with --rss alone SIGUSR2 is the program's")
     # We die, it lives.
     run = Run(heapfork, folder, [], [grower])
     run.tool.kill()

@@ -10,7 +10,8 @@
  *	drop	gives them back, prints "dropped"
  *	exec	becomes this program again
  *	exit N	ends with this code
- * For SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR2: "signal NUMBER". */
+ * For SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH,
+ * SIGABRT: "signal NUMBER"; for SIGRTMIN "value NUMBER". */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +33,18 @@ static void on_signal(int number)
 	char text[32];
 	int len = snprintf(text, sizeof(text), "signal %d\n", number);
 
+	if (write(1, text, (size_t)len) < 0)
+		_exit(3);
+}
+
+static void on_value(int number, siginfo_t *info, void *context)
+{
+	char text[32];
+	int len = snprintf(text, sizeof(text), "value %d\n",
+			   info->si_value.sival_int);
+
+	(void)number;
+	(void)context;
 	if (write(1, text, (size_t)len) < 0)
 		_exit(3);
 }
@@ -80,7 +93,8 @@ static void obey(const char *line, char **argv)
 int main(int argc, char **argv)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT,
-				       SIGUSR2 };
+				       SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH,
+				       SIGABRT };
 	struct sigaction action = { .sa_handler = on_signal,
 				    .sa_flags = SA_RESTART };
 	char line[256];
@@ -89,6 +103,9 @@ int main(int argc, char **argv)
 	say_status("SigBlk", "blocks");
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		sigaction(signals[i], &action, NULL);
+	action.sa_sigaction = on_value;
+	action.sa_flags |= SA_SIGINFO;
+	sigaction(SIGRTMIN, &action, NULL);
 	printf("pid %d\n", getpid());
 	for (int i = 1; i < argc; i++)
 		printf("argument %s\n", argv[i]);
