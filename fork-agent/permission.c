@@ -242,6 +242,18 @@ struct hf_error *hf_permission_check_end(pid_t pid)
 			    "as the process's own user or root");
 }
 
+static struct hf_error *blame_filter(struct hf_error *err,
+				     const struct hf_lab *lab,
+				     const struct hf_place *place)
+{
+	err = hf_error_cause(
+		err, "a seccomp filter on heapfork itself forbids ptrace, "
+		"even of a process of its own (%s)",
+		lab->signal == SIGSYS ? "it would kill us" :
+					strerror(lab->ptrace_error));
+	return hf_error_fix(err, "%s", hf_place_escape_seccomp(place));
+}
+
 struct hf_error *hf_permission_check_filter(pid_t pid)
 {
 	struct hf_proc_status own;
@@ -259,20 +271,13 @@ struct hf_error *hf_permission_check_filter(pid_t pid)
 	}
 	if (lab.signal != SIGSYS && lab.ptrace_error <= 0)
 		return NULL;
+	/* Yama forbids it for a child of our own only from 2 on. */
+	if (lab.signal != SIGSYS && hf_permission_yama_scope() >= 2)
+		return NULL;
 	hf_place_find(&place);
 	err = hf_error_create(HF_ERROR_PERMISSION,
 			      "cannot attach to process %d", pid);
-	/* Yama forbids it for a child of our own only from 2 on. */
-	if (lab.signal != SIGSYS && hf_permission_yama_scope() >= 2) {
-		hf_error_ignore(err);
-		return NULL;
-	}
-	err = hf_error_cause(
-		err, "a seccomp filter on heapfork itself forbids ptrace, "
-		"even of a process of its own (%s)",
-		lab.signal == SIGSYS ? "it would kill us" :
-				       strerror(lab.ptrace_error));
-	return hf_error_fix(err, "%s", hf_place_escape_seccomp(&place));
+	return blame_filter(err, &lab, &place);
 }
 
 struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
@@ -338,4 +343,38 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 	if (hf_permission_is_closed(pid, own.cap_effective))
 		return explain_closed(err, &place);
 	return explain_module(err, pid);
+}
+
+struct hf_error *hf_permission_check_own_child(void)
+{
+	struct hf_proc_status own = { 0 };
+	struct hf_place place;
+	struct hf_error *err, *explained;
+	struct hf_lab lab;
+	bool has_capability;
+
+	err = hf_lab_run(HF_LAB_PTRACE, &lab);
+	if (err) {
+		hf_error_ignore(err); /* the attempt itself will tell */
+		return NULL;
+	}
+	if (lab.signal != SIGSYS && lab.ptrace_error <= 0)
+		return NULL;
+	hf_error_ignore(hf_proc_status_read(getpid(), 0, &own));
+	has_capability = own.cap_effective >> CAP_SYS_PTRACE_BIT & 1;
+	hf_place_find(&place);
+	err = hf_error_create(HF_ERROR_PERMISSION,
+			      "no snapshot could be taken of what is started "
+			      "here");
+	if (lab.signal != SIGSYS && hf_permission_yama_scope() >= 2) {
+		explained = explain_yama(err, hf_permission_yama_scope(),
+					 has_capability, &place);
+		if (explained)
+			return explained;
+	}
+	if (lab.signal == SIGSYS || own.seccomp)
+		return blame_filter(err, &lab, &place);
+	return hf_error_cause(err, "ptrace of a process of its own fails "
+			      "(%s): a security module, perhaps",
+			      strerror(lab.ptrace_error));
 }

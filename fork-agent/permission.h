@@ -26,6 +26,12 @@ struct hf_error *hf_permission_check_tracer(pid_t pid) HF_MUST_CHECK;
  */
 struct hf_error *hf_permission_check_filter(pid_t pid) HF_MUST_CHECK;
 
+/**
+ * PERMISSION if we may not even trace what we start ourselves: a filter on us,
+ * or Yama. Tried on a child process, which takes a millisecond.
+ */
+struct hf_error *hf_permission_check_own_child(void) HF_MUST_CHECK;
+
 /** PERMISSION if we may trace the process, but not end it: its child, which has
  * the same user, has to be killed by us. */
 struct hf_error *hf_permission_check_end(pid_t pid) HF_MUST_CHECK;

@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fork-agent/permission.h"
 #include "query/cli/name_pattern.h"
 #include "query/cli/run_program.h"
 #include "query/cli/snapshot_take.h"
+#include "util/output.h"
 #include "util/parse.h"
 
 enum {
@@ -52,6 +54,17 @@ static int parse_signal(const char *text)
 	       !strcmp(text, "USR2") ? SIGUSR2 : 0;
 }
 
+/* Before anything is said of %n: it may be a wrong letter that was meant. */
+static void check_pattern(const char *pattern, struct argp_state *state)
+{
+	HF_AUTO_FREE char *name = NULL;
+	struct hf_error *err = hf_name_pattern_expand(pattern, 1, 1, &name);
+
+	if (err)
+		argp_error(state, "%s (%s)", err->message, err->fix);
+	hf_error_destroy(err);
+}
+
 static error_t check(struct run_args *args, struct argp_state *state)
 {
 	const struct hf_snapshot_options *snapshot = &args->snapshot;
@@ -60,6 +73,8 @@ static error_t check(struct run_args *args, struct argp_state *state)
 		argp_error(state, "which program? -- PROG [ARGUMENTS]");
 	if (!args->on_signal && !args->rss_bytes)
 		args->on_signal = SIGUSR2;
+	if (snapshot->output)
+		check_pattern(snapshot->output, state);
 	if (snapshot->output && !snapshot->force &&
 	    !hf_name_pattern_has(snapshot->output, 'n'))
 		argp_error(state, "'%s' would be the name of each snapshot: "
@@ -228,17 +243,28 @@ static struct hf_error *default_pattern(const char *program, char **ret)
 
 static struct hf_error *find_pattern(const struct run_args *args, char **ret)
 {
-	HF_AUTO_FREE char *name = NULL;
-	struct hf_error *err;
-
 	if (!args->snapshot.output)
 		return default_pattern(args->argv[0], ret);
-	/* Now, and not when it is too late. */
-	err = hf_name_pattern_expand(args->snapshot.output, 1, 1, &name);
-	if (err)
-		return err;
 	*ret = strdup(args->snapshot.output);
 	return *ret ? NULL : &hf_enomem;
+}
+
+/* What would make each snapshot fail is told now, and not when it is too late:
+ * the program is not started then. */
+static struct hf_error *check_beforehand(const struct run_args *args,
+					 const char *pattern)
+{
+	HF_AUTO(hf_output) struct hf_output *output = NULL;
+	HF_AUTO_FREE char *path = NULL;
+	struct hf_error *err;
+
+	/* Nobody has pid 0, nor a file of it. */
+	err = hf_name_pattern_expand(pattern, 0, 1, &path);
+	if (!err)
+		err = hf_output_begin(path, args->snapshot.force, &output);
+	if (!err)
+		err = hf_permission_check_own_child();
+	return err;
 }
 
 /* As a shell says it. Takes err. */
@@ -265,6 +291,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	err = hf_cli_parse_in_order(&argp, argc, argv, &args);
 	if (!err)
 		err = find_pattern(&args, &pattern);
+	if (!err)
+		err = check_beforehand(&args, pattern);
 	if (err)
 		return err;
 	start.argv = args.argv;

@@ -2,7 +2,7 @@
 """heapfork run: the program runs as if heapfork were not there, and snapshots
 of it are taken when it is time.
 
-usage: test_run.py HEAPFORK GROWER
+usage: test_run.py HEAPFORK GROWER CONFINE
 
 SPDX-License-Identifier: MIT
 """
@@ -107,6 +107,37 @@ def exit_codes(heapfork):
     check(run.stdout.split() == ["out", "0", "1", "2", "3"] and
           run.stderr == "err\n", "it gets no descriptor of ours: %s" %
           run.stdout.split())
+
+
+def beforehand(heapfork, confine, folder):
+    """What would fail at each snapshot is told before the program starts."""
+    started = os.path.join(folder, "started")
+
+    def refused(code, words, *argv, by=()):
+        run = subprocess.run([*by, heapfork, "run", *argv, "--", "touch",
+                              started], capture_output=True, text=True,
+                             cwd=folder)
+        check(run.returncode == code and
+              all(word in run.stderr for word in words),
+              "%s: %d: %s" % (argv or by, run.returncode, run.stderr))
+        check(not os.path.exists(started), "the program was not started")
+
+    refused(2, ["'%z' means nothing", "%p is the pid"], "-o", "a-%z.heap")
+    refused(10, ["no folder '/nonexist'", "fix:"], "-o", "/nonexist/%n.heap")
+    with open(os.path.join(folder, "b-1.heap"), "w"):
+        pass
+    refused(2, ["'b-1.heap' exists"], "-o", "b-%n.heap")
+    os.mkdir(os.path.join(folder, "c-1.heap"))
+    refused(2, ["not a regular file"], "-o", "c-%n.heap", "--force")
+    for what in "ptrace", "kill-ptrace":
+        refused(4, ["seccomp filter on heapfork itself", "fix:"],
+                by=[confine, what])
+    run = subprocess.run([heapfork, "run", "-o", "b-%n.heap", "--force", "--",
+                          "touch", started], cwd=folder)
+    check(run.returncode == 0 and os.path.exists(started),
+          "and nothing else is in the way")
+    check(sorted(os.listdir(folder)) == ["b-1.heap", "c-1.heap", "started"],
+          "nothing is left of the look")
 
 
 def inheritance(heapfork, grower, folder):
@@ -277,8 +308,10 @@ def on_a_terminal(heapfork, grower, folder):
 
 
 def main():
-    heapfork, grower = sys.argv[1:3]
+    heapfork, grower, confine = sys.argv[1:4]
     exit_codes(heapfork)
+    with tempfile.TemporaryDirectory() as folder:
+        beforehand(heapfork, confine, folder)
     for test in (inheritance, signals, on_signal, on_threshold, on_a_terminal):
         with tempfile.TemporaryDirectory() as folder:
             test(heapfork, grower, folder)
