@@ -6,8 +6,10 @@
 
 #include "coredump/process_image.h"
 #include "fork-agent/capture_steps.h"
+#include "fork-agent/permission.h"
 #include "fork-agent/proc_task.h"
 #include "fork-agent/reap_left.h"
+#include "fork-agent/stand.h"
 #include "fork-agent/tracer.h"
 #include "util/progress.h"
 
@@ -103,6 +105,11 @@ hf_capture_with_hooks(const struct hf_capture_options *options,
 	if (!full.safe_point_tries)
 		full.safe_point_tries = DEFAULT_SAFE_POINT_TRIES;
 	err = hf_preflight_check(full.pid, &target);
+	if (!err && full.mode == HF_CAPTURE_FORK) {
+		err = hf_permission_check_suspend(full.pid);
+		if (err)
+			err = hf_stand_advise(err);
+	}
 	if (err)
 		return err;
 	reap_left(&full);

@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 
 #include "fork-agent/lab.h"
-#include "fork-agent/place.h"
-#include "fork-agent/proc_task.h"
 #include "util/file.h"
 
 /* The kernel's rules (kernel/ptrace.c __ptrace_may_access, ptrace_attach;
@@ -28,6 +26,7 @@
 enum {
 	CAP_DAC_OVERRIDE_BIT = 1,
 	CAP_SYS_PTRACE_BIT = 19,
+	CAP_SYS_ADMIN_BIT = 21,
 };
 
 int hf_permission_yama_scope(void)
@@ -278,6 +277,67 @@ struct hf_error *hf_permission_check_filter(pid_t pid)
 	err = hf_error_create(HF_ERROR_PERMISSION,
 			      "cannot attach to process %d", pid);
 	return blame_filter(err, &lab, &place);
+}
+
+const char *hf_permission_gain_suspend(const struct hf_place *place,
+				       const struct hf_proc_status *own)
+{
+	bool can = (own->cap_effective >> CAP_SYS_ADMIN_BIT & 1) &&
+		   !place->own_user_namespace;
+
+	return own->seccomp && can ? hf_place_escape_seccomp(place) :
+				     hf_place_go_outside(place);
+}
+
+/* The kernel asks the tracer's capability in the machine's user namespace, and
+ * that it has no filter itself (kernel/seccomp.c, PTRACE_O_SUSPEND_SECCOMP). */
+static struct hf_error *explain_suspend(struct hf_error *err,
+					const struct hf_proc_status *own)
+{
+	bool can = own->cap_effective >> CAP_SYS_ADMIN_BIT & 1;
+	struct hf_place place;
+
+	hf_place_find(&place);
+	err = hf_error_cause(
+		err, "suspending it for the fork needs CAP_SYS_ADMIN of the "
+		"machine, and a tracer without a filter of its own; we have "
+		"%s%s%s; without, the kernel could kill the process",
+		can ? "CAP_SYS_ADMIN" : "no CAP_SYS_ADMIN",
+		can && place.own_user_namespace ?
+			" (of our user namespace only)" : "",
+		own->seccomp ? ", and a filter" : "");
+	return hf_error_fix(err, "%s",
+			    hf_permission_gain_suspend(&place, own));
+}
+
+struct hf_error *hf_permission_check_suspend(pid_t pid)
+{
+	struct hf_proc_status own, target;
+	struct hf_lab lab;
+	struct hf_error *err = hf_proc_status_read(pid, 0, &target);
+
+	if (!err && target.seccomp == 0)
+		return NULL;
+	if (!err)
+		err = hf_proc_status_read(getpid(), 0, &own);
+	if (!err)
+		err = hf_lab_run(HF_LAB_PTRACE, &lab);
+	if (err) {
+		hf_error_ignore(err); /* the attempt itself will tell */
+		return NULL;
+	}
+	if (lab.suspend_error <= 0)
+		return NULL;
+	err = hf_error_create(lab.suspend_error == EPERM ?
+				      HF_ERROR_PERMISSION :
+				      HF_ERROR_UNSUPPORTED,
+			      "process %d is under seccomp (%s)", pid,
+			      target.seccomp == 1 ? "strict" : "filter");
+	if (lab.suspend_error == EPERM)
+		return explain_suspend(err, &own);
+	return hf_error_cause(err, "this kernel cannot suspend seccomp "
+			      "(CONFIG_CHECKPOINT_RESTORE is off), and its "
+			      "filter could kill the process for the fork");
 }
 
 struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include "fork-agent/place.h"
+#include "fork-agent/proc_task.h"
 #include "util/error.h"
 
 /**
@@ -31,6 +33,16 @@ struct hf_error *hf_permission_check_filter(pid_t pid) HF_MUST_CHECK;
  * or Yama. Tried on a child process, which takes a millisecond.
  */
 struct hf_error *hf_permission_check_own_child(void) HF_MUST_CHECK;
+
+/**
+ * PERMISSION or UNSUPPORTED if the process is under seccomp, which we may not
+ * suspend for a fork in it: tried on a child process, and only if it is.
+ */
+struct hf_error *hf_permission_check_suspend(pid_t pid) HF_MUST_CHECK;
+
+/** How to gain the right to suspend it; `own` is our own status. */
+const char *hf_permission_gain_suspend(const struct hf_place *place,
+				       const struct hf_proc_status *own);
 
 /** PERMISSION if we may trace the process, but not end it: its child, which has
  * the same user, has to be killed by us. */

@@ -66,7 +66,9 @@ static struct hf_error *gone(struct hf_remote_call *call)
 			       call->tracee->tid);
 }
 
-/* Without the right to suspend it, a filter must not see our call. */
+/* Without the right to suspend it, a filter must not see our call. Looked at
+ * beforehand (permission.h): this is a filter that is newer, or of one thread
+ * only. */
 static struct hf_error *check_seccomp(const struct hf_remote_call *call,
 				      int suspend_errno)
 {
@@ -89,8 +91,8 @@ static struct hf_error *check_seccomp(const struct hf_remote_call *call,
 				       "CAP_SYS_ADMIN, and a tracer that is "
 				       "not under seccomp itself; without, "
 				       "the kernel could kill the process"),
-			"run as root, outside of a container's seccomp "
-			"profile");
+			"heapfork doctor %d tells how to gain that right",
+			call->pid);
 	return hf_error_cause(err, "this kernel cannot suspend seccomp "
 			      "(CONFIG_CHECKPOINT_RESTORE is off)");
 }

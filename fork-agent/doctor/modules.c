@@ -126,6 +126,7 @@ void hf_check_target_seccomp(struct hf_patient *patient)
 		hf_check_cause(check, "this kernel cannot suspend seccomp "
 			       "(CONFIG_CHECKPOINT_RESTORE is off), and its "
 			       "filter may kill it for the fork");
+		hf_check_fix_by_stop(check);
 		return;
 	}
 	hf_check_cause(check, "suspending it for the fork needs CAP_SYS_ADMIN "
@@ -136,7 +137,9 @@ void hf_check_target_seccomp(struct hf_patient *patient)
 		       patient->place.own_user_namespace ?
 			       " (of our user namespace only)" : "",
 		       patient->own.seccomp ? ", and a filter" : "");
-	hf_check_fix(check, "%s", hf_place_go_outside(&patient->place));
+	hf_check_fix(check, "%s", hf_permission_gain_suspend(&patient->place,
+							     &patient->own));
+	hf_check_fix_by_stop(check);
 }
 
 void hf_check_ptrace(struct hf_patient *patient)
