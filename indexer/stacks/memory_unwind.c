@@ -26,6 +26,7 @@ enum {
 	TABLE_ENTRY_BYTES = 8,
 	MAX_FUNCTIONS = 1 << 24,
 	WINDOW_SLOTS = 16,
+	NOT_LOOKED_FOR = 1,
 };
 
 /* Exported by libunwind, and in none of its headers. */
@@ -40,6 +41,9 @@ struct hf_memory_unwinder {
 	unw_addr_space_t space;
 	struct hf_frame_state state; /* of the frame to be left */
 	bool by_cfi;
+	uint64_t *headers;           /* where each module has its
+				      * .eh_frame_hdr; 0: none, 1: not looked
+				      * for */
 };
 
 struct module_reader {
@@ -71,6 +75,18 @@ static uint64_t find_header(const struct hf_image *image,
 	return 0;
 }
 
+static uint64_t header_of(struct hf_memory_unwinder *unwinder,
+			  const struct hf_module *module)
+{
+	size_t num;
+	uint64_t *header = &unwinder->headers[
+		module - hf_image_modules(unwinder->image, &num)];
+
+	if (*header == NOT_LOOKED_FOR)
+		*header = find_header(unwinder->image, module);
+	return *header;
+}
+
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip,
 			  unw_proc_info_t *ret, int need_info, void *arg)
 {
@@ -83,7 +99,7 @@ static int find_proc_info(unw_addr_space_t space, unw_word_t ip,
 	uint32_t count;
 	int rc;
 
-	addr = module ? find_header(unwinder->image, module) : 0;
+	addr = module ? header_of(unwinder, module) : 0;
 	if (!addr || !hf_window_peek(unwinder->window, addr, head,
 				     sizeof(head)) ||
 	    head[0] != 1 || head[1] != POINTER_ENCODING ||
@@ -197,10 +213,18 @@ struct hf_error *hf_memory_unwinder_create(const struct hf_image *image,
 	HF_AUTO(hf_memory_unwinder) struct hf_memory_unwinder *unwinder =
 		calloc(1, sizeof(*unwinder));
 	struct hf_error *err;
+	size_t num_modules;
 
 	if (!unwinder)
 		return &hf_enomem;
 	unwinder->image = image;
+	hf_image_modules(image, &num_modules);
+	unwinder->headers = calloc(num_modules + 1,
+				   sizeof(*unwinder->headers));
+	if (!unwinder->headers)
+		return &hf_enomem;
+	for (size_t i = 0; i < num_modules; i++)
+		unwinder->headers[i] = NOT_LOOKED_FOR;
 	err = hf_window_create(image, WINDOW_SLOTS, &unwinder->window);
 	if (err)
 		return err;
@@ -219,6 +243,7 @@ void hf_memory_unwinder_destroy(struct hf_memory_unwinder *unwinder)
 	if (unwinder->space)
 		unw_destroy_addr_space(unwinder->space);
 	hf_window_destroy(unwinder->window);
+	free(unwinder->headers);
 	free(unwinder);
 }
 

@@ -6,10 +6,19 @@
 
 #include "indexer/stacks/dwfl_image.h"
 #include "indexer/stacks/frame_names.h"
+#include "indexer/stacks/pc_table.h"
 #include "indexer/stacks/unwind.h"
 #include "util/array.h"
 
 enum { MAX_ALL_FRAMES = 16 * 1024 * 1024 };
+
+/* One name of an address; those of one address follow each other, innermost
+ * first, and the last is not inlined. */
+struct kept_name {
+	const char *function, *file;
+	uint32_t line;
+	bool is_inlined;
+};
 
 struct finder {
 	const struct hf_image *image;
@@ -19,6 +28,8 @@ struct finder {
 	struct hf_stacks *stacks;
 	HF_ARRAY(struct hf_frame) frames;
 	HF_ARRAY(char *) texts;
+	HF_ARRAY(struct kept_name) names;
+	struct hf_pc_table first_name;  /* of each pc that was asked for */
 };
 
 static void finder_deinit(struct finder *finder)
@@ -30,6 +41,8 @@ static void finder_deinit(struct finder *finder)
 	for (size_t i = 0; i < finder->texts.num; i++)
 		free(finder->texts.data[i]);
 	hf_array_deinit(&finder->texts);
+	hf_array_deinit(&finder->names);
+	hf_pc_table_deinit(&finder->first_name);
 }
 
 /* Takes the text. */
@@ -47,30 +60,75 @@ static struct hf_error *keep_text(struct finder *finder, char **text,
 	return err;
 }
 
+static struct hf_error *keep_names(struct finder *finder,
+				   struct hf_frame_names *names)
+{
+	struct hf_error *err = NULL;
+
+	for (size_t i = 0; !err && i < names->num; i++) {
+		struct hf_frame_name *name = &names->names[i];
+		struct kept_name kept = { .line = name->line,
+					  .is_inlined = i + 1 < names->num };
+
+		err = keep_text(finder, &name->function, &kept.function);
+		if (!err)
+			err = keep_text(finder, &name->file, &kept.file);
+		if (!err)
+			err = hf_array_append(&finder->names, kept);
+	}
+	return err;
+}
+
+/* Names of an address, looked up once.
+ * @param ret index of the first in finder->names. */
+static struct hf_error *find_names(struct finder *finder, uint64_t pc,
+				   uint32_t *ret)
+{
+	const uint32_t *known = hf_pc_table_find(&finder->first_name, pc);
+	struct hf_frame_names *names;
+	struct hf_error *err;
+
+	if (known) {
+		*ret = *known;
+		return NULL;
+	}
+	names = malloc(sizeof(*names));
+	if (!names)
+		return &hf_enomem;
+	*ret = (uint32_t)finder->names.num;
+	err = hf_frame_names_find(finder->dwfl_image.dwfl, pc, names);
+	if (!err) {
+		err = keep_names(finder, names);
+		hf_frame_names_deinit(names);
+	}
+	free(names);
+	return err ? err : hf_pc_table_add(&finder->first_name, pc, *ret);
+}
+
 static struct hf_error *add_names(struct finder *finder, uint32_t thread,
 				  const struct hf_raw_frame *raw, uint64_t cfa,
 				  uint32_t *level)
 {
-	struct hf_frame_names *names = malloc(sizeof(*names));
+	uint64_t pc = raw->pc - raw->is_caller;
 	const struct hf_module *module =
-		hf_image_find_module(finder->image, raw->pc - raw->is_caller);
+		hf_image_find_module(finder->image, pc);
 	size_t num_modules;
 	const struct hf_module *modules =
 		hf_image_modules(finder->image, &num_modules);
-	struct hf_error *err;
+	uint32_t at = 0;
+	struct hf_error *err = find_names(finder, pc, &at);
+	bool is_last = false;
 
-	if (!names)
-		return &hf_enomem;
-	err = hf_frame_names_find(finder->dwfl_image.dwfl,
-				  raw->pc - raw->is_caller, names);
-	for (size_t i = 0; !err && i < names->num; i++) {
-		struct hf_frame_name *name = &names->names[i];
+	for (; !err && !is_last; at++) {
+		const struct kept_name *name = &finder->names.data[at];
 		struct hf_frame frame = {
 			.thread = thread,
 			.level = (*level)++,
 			.pc = raw->pc,
 			.sp = raw->sp,
 			.cfa = cfa,
+			.function = name->function,
+			.file = name->file,
 			.line = name->line,
 			.module_id = module ? (uint32_t)(module - modules) :
 					      HF_NO_MODULE,
@@ -79,14 +137,9 @@ static struct hf_error *add_names(struct finder *finder, uint32_t thread,
 			.is_signal = raw->is_signal,
 		};
 
-		err = keep_text(finder, &name->function, &frame.function);
-		if (!err)
-			err = keep_text(finder, &name->file, &frame.file);
-		if (!err)
-			err = hf_array_append(&finder->frames, frame);
+		is_last = !name->is_inlined;
+		err = hf_array_append(&finder->frames, frame);
 	}
-	hf_frame_names_deinit(names);
-	free(names);
 	return err;
 }
 

@@ -6,6 +6,7 @@
 #include <elfutils/libdw.h>
 
 #include "coredump/window.h"
+#include "indexer/stacks/pc_table.h"
 
 /* libdwfl follows a stack as long as the files of the target have call frame
  * information. Where it gives up (a module whose file is gone, code made at
@@ -23,6 +24,7 @@ struct hf_unwinder {
 	Dwfl *dwfl;
 	struct hf_window *window;
 	struct hf_memory_unwinder *memory;
+	struct hf_pc_table cfi;  /* has_cfi of each pc that was asked for */
 	bool attached;
 	/* Of the thread under way. */
 	const struct hf_thread *thread;
@@ -85,12 +87,8 @@ static const Dwfl_Thread_Callbacks thread_callbacks = {
 
 /* ---- frames ---- */
 
-/* Is there call frame information for the frame that was left? Without it
- * libdwfl follows frame pointers, and does not say so. */
-static bool has_cfi(const struct hf_unwinder *unwinder,
-		    const struct hf_raw_frame *frame)
+static bool look_for_cfi(const struct hf_unwinder *unwinder, uint64_t pc)
 {
-	uint64_t pc = frame->pc - frame->is_caller;
 	Dwfl_Module *module = dwfl_addrmodule(unwinder->dwfl, pc);
 	Dwarf_Frame *found;
 	Dwarf_Addr bias;
@@ -109,6 +107,22 @@ static bool has_cfi(const struct hf_unwinder *unwinder,
 		return true;
 	}
 	return false;
+}
+
+/* Is there call frame information for the frame that was left? Without it
+ * libdwfl follows frame pointers, and does not say so. */
+static bool has_cfi(struct hf_unwinder *unwinder,
+		    const struct hf_raw_frame *frame)
+{
+	uint64_t pc = frame->pc - frame->is_caller;
+	const uint32_t *known = hf_pc_table_find(&unwinder->cfi, pc);
+	bool has;
+
+	if (known)
+		return *known;
+	has = look_for_cfi(unwinder, pc);
+	unwinder->err = hf_pc_table_add(&unwinder->cfi, pc, has);
+	return has;
 }
 
 /* @return false: that is no frame above the last one, or there are enough. */
@@ -159,6 +173,8 @@ static int take_frame(Dwfl_Frame *dwfl_frame, void *arg)
 
 		frame.how = has_cfi(unwinder, callee) ? HF_FRAME_CFI :
 							HF_FRAME_POINTER;
+		if (unwinder->err)
+			return DWARF_CB_ABORT;
 		/* It was interrupted, not called: by a signal. */
 		callee->is_signal = is_activation;
 	}
@@ -274,5 +290,6 @@ void hf_unwinder_destroy(struct hf_unwinder *unwinder)
 		return;
 	hf_memory_unwinder_destroy(unwinder->memory);
 	hf_window_destroy(unwinder->window);
+	hf_pc_table_deinit(&unwinder->cfi);
 	free(unwinder);
 }
