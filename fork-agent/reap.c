@@ -183,7 +183,7 @@ static struct hf_error *reap_from(struct reaper *reaper, pid_t tid,
 	else if (!hf_way_check_site(reaper->way, &tracee))
 		unfit = "has called exec meanwhile";
 	else if (reaper->num_picky > 0 &&
-		 !hf_way_has_room(reaper->way, &tracee)) {
+		 !hf_way_is_certain(reaper->way, &tracee)) {
 		unfit = "has no room on its stack";
 		reaper->num_picky--;
 	}

@@ -11,6 +11,8 @@ enum {
 	/* clone asks to be started again when it was interrupted early. */
 	ERESTARTNOINTR = 513,
 	RESTARTS_MAX = 16,
+	/* Stacks that are looked at, until the next best thread is taken. */
+	STACKS_MAX = 8,
 };
 
 /* NULL: fit to run a call. */
@@ -29,12 +31,18 @@ static const char *unfit(struct hf_tracee *tracee)
 }
 
 struct hf_tracee *hf_remote_fork_choose(struct hf_attachment *attachment,
-					const struct hf_way *way,
+					struct hf_way *way,
 					const char **why_ret)
 {
+	struct hf_tracee *uncertain = NULL;
+	uint32_t num_stacks = 0;
+
 	*why_ret = "no thread could be stopped";
 	for (int round = 3; round >= 0; round--) {
 		bool in_call = round & 1, has_room = round & 2;
+
+		if (!has_room && uncertain)
+			return uncertain;
 
 		for (size_t i = 0; i < attachment->num; i++) {
 			struct hf_tracee *tracee = &attachment->tracees[i];
@@ -49,9 +57,19 @@ struct hf_tracee *hf_remote_fork_choose(struct hf_attachment *attachment,
 			if (!why && !in_call && hf_tracee_in_rseq(tracee))
 				why = "each thread is inside a restartable "
 				      "sequence";
-			if (!why)
+			if (why) {
+				*why_ret = why;
+				continue;
+			}
+			if (!has_room)
 				return tracee;
-			*why_ret = why;
+			if (num_stacks == STACKS_MAX)
+				return uncertain;
+			if (hf_way_is_certain(way, tracee))
+				return tracee;
+			num_stacks++;
+			if (!uncertain)
+				uncertain = tracee;
 		}
 	}
 	return NULL;

@@ -17,7 +17,7 @@
  * with the last one (a constant text).
  */
 struct hf_tracee *hf_remote_fork_choose(struct hf_attachment *attachment,
-					const struct hf_way *way,
+					struct hf_way *way,
 					const char **why_ret);
 
 /**

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "fork-agent/own_stack.h"
 #include "fork-agent/proc_task.h"
 #include "fork-agent/signal_frame.h"
 #include "util/file.h"
@@ -24,7 +25,11 @@ enum {
 	 * by one of these (linux/errno.h, Linux 6.12). */
 	ERESTARTSYS = 512,
 	ERESTART_RESTARTBLOCK = 516,
-	PIECES_MAX = 4,
+	PIECES_MAX = 5,
+	/* So much above the stack pointer is searched for signal frames; a
+	 * stack in deeper use is not known for sure. */
+	SCAN_CHUNK_BYTES = 32 * 1024,
+	SCAN_MAX_BYTES = 2 * 1024 * 1024,
 };
 
 /* Bytes of another process, and where they come from or go to. */
@@ -43,6 +48,7 @@ static void forget_maps(struct hf_way *way)
 	way->stacks = NULL;
 	way->num_stacks = 0;
 	way->laid = false;
+	way->certain_tid = 0;
 }
 
 void hf_way_deinit(struct hf_way *way)
@@ -50,6 +56,7 @@ void hf_way_deinit(struct hf_way *way)
 	forget_maps(way);
 	free(way->frames);
 	free(way->saved);
+	free(way->scan);
 	memset(way, 0, sizeof(*way));
 }
 
@@ -138,11 +145,13 @@ static struct hf_error *make_room(struct hf_way *way)
 		return NULL;
 	way->frames = malloc(bytes);
 	way->saved = malloc(bytes);
-	if (!way->frames || !way->saved)
+	way->scan = malloc(SCAN_CHUNK_BYTES);
+	if (!way->frames || !way->saved || !way->scan)
 		return &hf_enomem;
 	/* Present before the pause. */
 	memset(way->frames, 0xff, bytes);
 	memset(way->saved, 0xff, bytes);
+	memset(way->scan, 0xff, SCAN_CHUNK_BYTES);
 	way->room_bytes = bytes;
 	return NULL;
 }
@@ -172,12 +181,16 @@ struct hf_error *hf_way_prepare(struct hf_way *way, pid_t tid)
 {
 	struct hf_proc_maps maps HF_AUTO(hf_proc_maps) = { 0 };
 	HF_AUTO_FREE char *text = NULL;
+	struct hf_proc_status status;
 	struct hf_error *err;
 	char path[64];
 	size_t len;
 
 	forget_maps(way);
-	way->pid = tid;
+	err = hf_proc_status_read(tid, 0, &status);
+	if (err)
+		return err;
+	way->pid = status.tgid;
 	snprintf(path, sizeof(path), "/proc/%d/maps", tid);
 	err = hf_read_file(path, &text, &len);
 	if (!err)
@@ -230,6 +243,25 @@ static const struct hf_stack_range *find_stack(const struct hf_way *way,
 	return NULL;
 }
 
+static uint64_t room_needed(const struct hf_tracee *tracee)
+{
+	return RED_ZONE_BYTES + HF_FPSTATE_ALIGN + frames_bytes(tracee) +
+	       HANDLER_ROOM_BYTES;
+}
+
+/* The initial thread has no stack of the C library's. Others may have one that
+ * is an array of the initial thread's; its children may, too, when they were
+ * forked by such a one. */
+static bool is_on_initial(const struct hf_way *way,
+			  const struct hf_tracee *tracee,
+			  const struct hf_stack_range *stack)
+{
+	uint64_t self = tracee->regs.fs_base;
+
+	return stack->is_initial && tracee->tid == way->pid &&
+	       (self < stack->start || self >= stack->end);
+}
+
 bool hf_way_has_room(const struct hf_way *way, const struct hf_tracee *tracee)
 {
 	uint64_t sp = tracee->regs.rsp, self = tracee->regs.fs_base;
@@ -237,11 +269,74 @@ bool hf_way_has_room(const struct hf_way *way, const struct hf_tracee *tracee)
 
 	if (!stack)
 		return false;
-	if (!stack->is_initial && !(sp < self && self < stack->end))
+	if (!is_on_initial(way, tracee, stack) &&
+	    !(sp < self && self < stack->end))
 		return false;
-	return sp - stack->start >= RED_ZONE_BYTES + HF_FPSTATE_ALIGN +
-					    frames_bytes(tracee) +
-					    HANDLER_ROOM_BYTES;
+	return sp - stack->start >= room_needed(tracee);
+}
+
+static uint64_t own_start(const struct hf_way *way, struct hf_tracee *tracee,
+			  const struct hf_stack_range *stack)
+{
+	uint64_t words[HF_OWN_STACK_WORDS], self = tracee->regs.fs_base;
+	struct piece piece = { self, words, sizeof(words) };
+
+	if (is_on_initial(way, tracee, stack))
+		return stack->start;
+	if (stack->end - self < sizeof(words))
+		piece.num_bytes = (stack->end - self) / 8 * 8;
+	if (!transfer(tracee->tid, way->mem_fd, false, tracee->calls, &piece,
+		      1))
+		return 0;
+	return hf_own_stack_start(words, piece.num_bytes / 8, self,
+				  tracee->regs.rsp, stack->start, stack->end);
+}
+
+/* A signal handler may run on an alternate stack that is an array in the very
+ * stack that it has interrupted: then what is below is alive. */
+static bool hides_another(const struct hf_way *way, struct hf_tracee *tracee,
+			  const struct hf_stack_range *stack)
+{
+	/* In the restorer the frame's first word was taken already. */
+	uint64_t at = (tracee->regs.rsp - 8) / 8 * 8;
+
+	if (stack->end - at > SCAN_MAX_BYTES)
+		return true;
+	while (at < stack->end) {
+		struct piece piece = { at, way->scan, SCAN_CHUNK_BYTES };
+
+		if (stack->end - at < piece.num_bytes)
+			piece.num_bytes = stack->end - at;
+		if (!transfer(tracee->tid, way->mem_fd, false, tracee->calls,
+			      &piece, 1) ||
+		    hf_own_stack_hides_another(way->scan, piece.num_bytes, at,
+					       tracee->regs.rsp, stack->start,
+					       stack->end))
+			return true;
+		if (stack->end - at <= SCAN_CHUNK_BYTES)
+			break;
+		at += SCAN_CHUNK_BYTES - HF_OWN_STACK_FRAME_BYTES;
+	}
+	return false;
+}
+
+bool hf_way_is_certain(struct hf_way *way, struct hf_tracee *tracee)
+{
+	const struct hf_stack_range *stack =
+		find_stack(way, tracee->regs.rsp);
+	uint64_t start;
+
+	if (way->certain_tid == tracee->tid)
+		return way->is_certain;
+	way->certain_tid = tracee->tid;
+	way->is_certain = false;
+	if (!hf_way_has_room(way, tracee))
+		return false;
+	start = own_start(way, tracee, stack);
+	way->is_certain = start && tracee->regs.rsp >= start &&
+			  tracee->regs.rsp - start >= room_needed(tracee) &&
+			  !hides_another(way, tracee, stack);
+	return way->is_certain;
 }
 
 bool hf_way_check_site(struct hf_way *way, struct hf_tracee *tracee)
@@ -340,6 +435,7 @@ static bool save(struct hf_way *way, struct hf_tracee *tracee)
 	const struct hf_stack_range *stack =
 		find_stack(way, tracee->regs.rsp);
 	uint8_t call_ret[HF_SITE_BYTES], restorer[HF_SITE_BYTES];
+	bool is_initial = is_on_initial(way, tracee, stack);
 	uint64_t self = 0;
 	const struct piece pieces[] = {
 		{ way->site.call_ret.addr, call_ret,
@@ -347,18 +443,25 @@ static bool save(struct hf_way *way, struct hf_tracee *tracee)
 		{ way->site.restorer.addr, restorer,
 		  way->site.restorer.num_bytes },
 		{ way->start, way->saved, way->num_bytes },
+		/* There may be guards in a mapping (MADV_GUARD_INSTALL),
+		 * which cannot be read. */
+		{ way->start - HANDLER_ROOM_BYTES, way->scan,
+		  HANDLER_ROOM_BYTES },
 		{ tracee->regs.fs_base, &self, sizeof(self) },
 	};
 
+	_Static_assert((int)HANDLER_ROOM_BYTES <= (int)SCAN_CHUNK_BYTES,
+		       "room of scan");
+
 	if (!transfer(tracee->tid, way->mem_fd, false, tracee->calls, pieces,
-		      stack->is_initial ? 3 : 4))
+		      is_initial ? 4 : 5))
 		return false;
 	if (!is_there(&way->site.call_ret, call_ret) ||
 	    !is_there(&way->site.restorer, restorer))
 		return false;
 	/* By the ABI, %fs:0 holds the address of itself. Where it does not,
 	 * the thread is none of the C library's, nor is its stack. */
-	return stack->is_initial || self == tracee->regs.fs_base;
+	return is_initial || self == tracee->regs.fs_base;
 }
 
 static enum hf_way_home why_not_full(struct hf_tracee *tracee)
@@ -389,7 +492,7 @@ void hf_way_lay(struct hf_way *way, struct hf_tracee *tracee)
 		way->state = HF_WAY_HOME_NO_SITE;
 	else if (!way->site.restorer.addr)
 		way->state = HF_WAY_HOME_NO_RETURN;
-	else if (hf_way_has_room(way, tracee))
+	else if (hf_way_is_certain(way, tracee))
 		way->state = why_not_full(tracee);
 	if (way->state != HF_WAY_HOME_FULL &&
 	    way->state != HF_WAY_HOME_SECCOMP)

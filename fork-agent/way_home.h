@@ -35,20 +35,28 @@
  * so a capture that is not killed leaves no byte of the target changed.
  *
  * Only stacks whose bounds are certain are written to: the initial thread's
- * [stack], and a thread's own whose descriptor lies at its upper end, in the
- * same mapping (as glibc and musl make them). Coroutines and goroutines have
- * theirs in a heap, next to something else.
+ * [stack], and one that the C library gave to a thread and that the thread's
+ * descriptor, which lies at its upper end, tells the bounds of (glibc, musl).
+ * Coroutines and goroutines have theirs in a heap, next to something else. A
+ * signal handler may run on an alternate stack which is an array of the very
+ * stack that it has interrupted; the kernel's signal frame above tells. What
+ * cannot be told is a coroutine that does the same: its stack is an array of a
+ * thread's own, and below it are the frames of the thread that has entered it.
  */
 struct hf_way {
 	/* found before the stop, by _prepare */
-	pid_t pid;
+	pid_t pid;               /* of the process */
 	int mem_fd;              /* /proc/PID/mem, if is_open */
 	bool is_open;
 	struct hf_syscall_site site;
 	struct hf_stack_range *stacks; /* sorted; owned */
 	size_t num_stacks;
 	uint8_t *frames, *saved; /* room_bytes each; owned */
+	uint8_t *scan;           /* room to look at a stack; owned */
 	size_t room_bytes;
+	/* at the stop, by _is_certain */
+	pid_t certain_tid;       /* the thread that was looked at; 0: none */
+	bool is_certain;
 	/* at the stop, by _lay */
 	enum hf_way_home state;  /* of the thread for which it was laid, or
 				  * why there is none */
@@ -81,6 +89,10 @@ struct hf_error *hf_way_prepare(struct hf_way *way, pid_t tid)
  * with room for sure, as far as that can be told without a system call? */
 bool hf_way_has_room(const struct hf_way *way,
 		     const struct hf_tracee *tracee);
+
+/** Is it so, after a look at its stack and its descriptor? (Some system calls;
+ * the answer is kept for the same thread until the next _prepare.) */
+bool hf_way_is_certain(struct hf_way *way, struct hf_tracee *tracee);
 
 /** Are the bytes at site.call still those that were found? The tracee
  * stands. */

@@ -355,6 +355,71 @@ static void only_calls_that_ptrace_interrupts_are_interrupted(void **state)
 	assert_int_equal(hf_victim_end(&victim), 0);
 }
 
+/* ---- stacks ---- */
+
+static void start_nested(struct hf_victim *victim, const char *num_threads)
+{
+	hf_victim_start(victim,
+			(const char *[]){ VICTIM_NESTED, num_threads, NULL });
+	hf_victim_expect(victim, "ready");
+	hf_test_sleep_ms(20);
+}
+
+static void end_nested(struct hf_victim *victim)
+{
+	fclose(victim->in);
+	victim->in = NULL;
+	hf_victim_expect(victim, "intact");
+	assert_int_equal(hf_victim_end(victim), 0);
+}
+
+/* Below a handler's stack that is an array of the thread's own, that is alive:
+ * the way is laid for another thread. */
+static void what_is_below_an_alternate_stack_is_left_alone(void **state)
+{
+	struct hf_victim victim;
+	int num_threads;
+	pid_t tool;
+
+	(void)state;
+	start_nested(&victim, "1");
+	num_threads = hf_test_num_entries(victim.pid, "task");
+	for (int64_t call = 0;; call++) {
+		bool killed;
+
+		tool = start_tool(victim.pid, call);
+		killed = wait_for_tool(tool);
+		check_victim(&victim, num_threads);
+		hf_victim_tell(&victim, "look");
+		assert_string_equal(hf_victim_line(&victim), "intact");
+		if (!killed) {
+			assert_true(call > 20);
+			break;
+		}
+	}
+	capture_and_find_no_zombie(victim.pid);
+	end_nested(&victim);
+}
+
+static void a_thread_on_such_a_stack_has_no_way(void **state)
+{
+	struct hf_victim victim;
+	struct hf_frozen *frozen;
+	struct hf_capture_options options = { .journal_dir = journal_dir };
+
+	(void)state;
+	start_nested(&victim, "0");
+	options.pid = victim.pid;
+	assert_hf_ok(hf_capture(&options, &frozen));
+	assert_int_equal(hf_frozen_report(frozen)->way_home,
+			 HF_WAY_HOME_NO_STACK);
+	assert_hf_ok(hf_frozen_release(frozen));
+	hf_frozen_destroy(frozen);
+	hf_victim_tell(&victim, "look");
+	assert_string_equal(hf_victim_line(&victim), "intact");
+	end_nested(&victim);
+}
+
 /* ---- what is left ---- */
 
 static void a_zombie_without_a_record_is_reaped_on_request_only(void **state)
@@ -558,6 +623,9 @@ int main(void)
 			a_process_goes_on_when_the_tool_is_killed_at_any_time),
 		cmocka_unit_test(
 			only_calls_that_ptrace_interrupts_are_interrupted),
+		cmocka_unit_test(
+			what_is_below_an_alternate_stack_is_left_alone),
+		cmocka_unit_test(a_thread_on_such_a_stack_has_no_way),
 		cmocka_unit_test(
 			a_zombie_without_a_record_is_reaped_on_request_only),
 		cmocka_unit_test(a_child_of_the_targets_own_is_left_to_it),
