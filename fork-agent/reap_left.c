@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "fork-agent/journal.h"
 #include "fork-agent/permission.h"
@@ -37,6 +38,7 @@ struct search {
 	pid_t target;
 	uint64_t since;     /* clock ticks after boot */
 	pid_t child;        /* this one only; 0: any */
+	bool is_recorded;   /* a capture has begun then, and did not end */
 	HF_ARRAY(struct left_child) found;
 };
 
@@ -56,6 +58,16 @@ struct job {
 
 /* ---- which children ---- */
 
+/* Ours end by exit(0), die with their tool, or, where there was no way home,
+ * by a fault. One that ended otherwise is the target's own, which may want to
+ * know how. */
+static bool is_our_end(const struct search *search, int exit_code)
+{
+	return exit_code == 0 || exit_code == SIGKILL ||
+	       (search->is_recorded && WIFSIGNALED(exit_code) &&
+		WTERMSIG(exit_code) == SIGSEGV);
+}
+
 static struct hf_error *consider(struct search *search, pid_t pid)
 {
 	struct hf_proc_stat stat;
@@ -72,9 +84,7 @@ static struct hf_error *consider(struct search *search, pid_t pid)
 	    (search->child && pid != search->child))
 		return NULL;
 	child.is_zombie = stat.state == 'Z';
-	/* Ours end by exit(0), or die with their tool. One that ended otherwise
-	 * is the target's own, which may want to know how. */
-	if (child.is_zombie && stat.exit_code && stat.exit_code != SIGKILL)
+	if (child.is_zombie && !is_our_end(search, stat.exit_code))
 		return NULL;
 	return hf_array_append(&search->found, child);
 }
@@ -215,6 +225,7 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 		.target = record->target,
 		.since = record->since,
 		.child = record->child,
+		.is_recorded = true,
 	};
 	struct hf_target target;
 	struct hf_error *err;

@@ -11,6 +11,7 @@ enum {
 	/* clone asks to be started again when it was interrupted early. */
 	ERESTARTNOINTR = 513,
 	RESTARTS_MAX = 16,
+	PAGE_BYTES = 4096,
 	/* Stacks that are looked at, until the next best thread is taken. */
 	STACKS_MAX = 8,
 };
@@ -107,14 +108,26 @@ static struct hf_error *fork_error(pid_t pid, int os_error)
 	}
 }
 
+/* Kernel addresses: a child that pops its return address from there is killed,
+ * if all its signals are blocked (force_sig_info_to_task, Linux 6.12: a fault
+ * that is blocked ends the process, whatever handler there is). */
+#define STACK_NOWHERE ((uint64_t)-PAGE_BYTES)
+
+/* Should we be killed before the child is ours, it must not run a line of the
+ * program: it goes home, where there is a way, or dies at once. */
+static uint64_t child_stack(struct hf_remote_call *call)
+{
+	if (call->way && call->way->laid)
+		return call->way->child;
+	hf_remote_call_forgo_way(call, STACK_NOWHERE);
+	return STACK_NOWHERE;
+}
+
 struct hf_error *hf_remote_fork(struct hf_remote_call *call, pid_t *child_ret)
 {
-	const struct hf_way *way = call->way;
 	/* Raw clone on x86-64: flags, stack (0: the same), parent_tid,
 	 * child_tid, tls. The low byte of flags is the exit signal. */
-	const uint64_t args[6] = {
-		CLONE_FILES, way && way->laid ? way->child : 0,
-	};
+	const uint64_t args[6] = { CLONE_FILES, child_stack(call) };
 
 	for (int i = 0; i < RESTARTS_MAX; i++) {
 		enum hf_remote_stop stop;

@@ -30,6 +30,11 @@ struct hf_tracee *hf_remote_fork_choose(struct hf_attachment *attachment,
  * child. CLONE_FILES: the child holds no reference of its own to open files,
  * so a descriptor that the target closes is closed.
  *
+ * Until it is a tracee that dies with us, the child is one step away from its
+ * end: with a way home its stack pointer leads to exit(0), without one to an
+ * address that nobody may read, where SIGSEGV ends it (with a core file, if such
+ * are wanted).
+ *
  * @param child_ret in our pid namespace. It is a tracee of this thread and
  * about to stop before its first instruction.
  */

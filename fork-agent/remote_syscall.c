@@ -154,6 +154,12 @@ struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 	return take_over(call, site);
 }
 
+void hf_remote_call_forgo_way(struct hf_remote_call *call, uint64_t frame)
+{
+	call->frame = frame;
+	set_mask(call->tracee, ~0ull);
+}
+
 /* A signal stopped the thread on its way. One that the thread raised itself
  * is a consequence of our call: drop it. Others belong to the target. */
 static bool is_own_fault(struct hf_remote_call *call, int signal_number)
@@ -240,6 +246,8 @@ struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
 
 	if (has_way(call))
 		regs = hf_way_registers(call->way, call->tracee);
+	if (call->frame)
+		regs.rbp = call->frame;
 	regs.rip = call->site;
 	regs.rax = (uint64_t)nr;
 	regs.orig_rax = ~0ull;

@@ -41,6 +41,7 @@ struct hf_remote_call {
 	siginfo_t held;               /* a signal taken on the way */
 	bool has_held;
 	bool begun;
+	uint64_t frame;               /* rbp during calls; 0: as it is */
 	bool alive;                   /* the thread has not died */
 };
 
@@ -65,6 +66,11 @@ struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 				      struct hf_way *way,
 				      struct hf_wait_clock *clock)
 	HF_MUST_CHECK;
+
+/** For a call without a way home: block the signals of faults, too, until the
+ * end, and let rbp be `frame` meanwhile (of which `leave` makes the stack
+ * pointer). */
+void hf_remote_call_forgo_way(struct hf_remote_call *call, uint64_t frame);
 
 struct hf_error *hf_remote_call_enter(struct hf_remote_call *call, long nr,
 				      const uint64_t args[6]) HF_MUST_CHECK;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -420,6 +421,34 @@ static void a_thread_on_such_a_stack_has_no_way(void **state)
 	end_nested(&victim);
 }
 
+/* Without a way home the thread may come to harm in the pause. The child is
+ * not to run a line of the program all the same. */
+static void a_child_without_a_way_home_runs_nothing(void **state)
+{
+	bool killed = true;
+
+	(void)state;
+	for (int64_t call = 0; killed; call++) {
+		struct hf_victim victim;
+		const char *line;
+		int ms = 0;
+
+		start_nested(&victim, "0");
+		killed = wait_for_tool(start_tool(victim.pid, call));
+		while (num_living_children(victim.pid) > 0 &&
+		       ms++ < SETTLE_MS)
+			hf_test_sleep_ms(1);
+		assert_true(ms < SETTLE_MS);
+		fclose(victim.in);
+		victim.in = NULL;
+		while ((line = hf_victim_line(&victim)))
+			assert_string_not_equal(line, "copy");
+		hf_victim_kill(&victim);
+		assert_true(killed || call > 20);
+	}
+	forget_records();
+}
+
 /* ---- what is left ---- */
 
 static void a_zombie_without_a_record_is_reaped_on_request_only(void **state)
@@ -626,6 +655,7 @@ int main(void)
 		cmocka_unit_test(
 			what_is_below_an_alternate_stack_is_left_alone),
 		cmocka_unit_test(a_thread_on_such_a_stack_has_no_way),
+		cmocka_unit_test(a_child_without_a_way_home_runs_nothing),
 		cmocka_unit_test(
 			a_zombie_without_a_record_is_reaped_on_request_only),
 		cmocka_unit_test(a_child_of_the_targets_own_is_left_to_it),
@@ -634,8 +664,10 @@ int main(void)
 		cmocka_unit_test(
 			no_byte_is_changed_in_the_target_nor_in_the_image),
 	};
+	const struct rlimit no_core = { 0, 0 };
 
 	hf_test_need_ptrace();
+	setrlimit(RLIMIT_CORE, &no_core);
 	if (!mkdtemp(journal_dir))
 		return 1;
 
