@@ -255,6 +255,18 @@ static struct hf_error *find_types(struct hf_index_model *model)
 	return err;
 }
 
+static uint64_t count_late(const struct hf_image *image)
+{
+	size_t num;
+	const struct hf_segment *segments = hf_image_segments(image, &num);
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < num; i++)
+		if (segments[i].late && segments[i].kind != HF_SEGMENT_SHARED)
+			bytes += segments[i].resident_bytes;
+	return bytes;
+}
+
 /* Whether the instant is one at which the heap can be believed to the last
  * block: see `consistency` in sql/schema.sql. */
 static const char *judge_instant(struct hf_index_model *model)
@@ -265,9 +277,11 @@ static const char *judge_instant(struct hf_index_model *model)
 	for (size_t i = 0; i < num; i++)
 		model->partial_threads |=
 			threads[i].stop_how == HF_STOP_PARTIAL;
-	return model->partial_threads			    ? "partial_threads" :
-	       model->num_inside || model->num_locked ? "in_allocator" :
-							      "exact";
+	if (model->partial_threads)
+		return "partial_threads";
+	if (model->num_inside || model->num_locked)
+		return "in_allocator";
+	return count_late(model->image) ? "late_memory" : "exact";
 }
 
 unsigned hf_index_partial(const struct hf_index_model *model)
@@ -313,35 +327,38 @@ static void take_losses(struct hf_index_model *model)
 						losses[0], losses[1]);
 }
 
-static uint64_t count_late(const struct hf_image *image)
+/* The lowest one from `from` on. @return false: there is none. */
+static bool next_suspect_arena(const struct hf_index_model *model,
+			       uint64_t from, uint32_t *ret)
 {
-	size_t num;
-	const struct hf_segment *segments = hf_image_segments(image, &num);
-	uint64_t bytes = 0;
+	uint64_t lowest = UINT64_MAX;
 
-	for (size_t i = 0; i < num; i++)
-		if (segments[i].late && segments[i].kind != HF_SEGMENT_SHARED)
-			bytes += segments[i].resident_bytes;
-	return bytes;
+	for (uint32_t i = 0; i < model->blocks.num_areas; i++) {
+		const struct hf_area *area = &model->blocks.areas[i].area;
+
+		if (area->suspect && area->kind == HF_AREA_ARENA &&
+		    area->arena >= from && area->arena < lowest)
+			lowest = area->arena;
+	}
+	*ret = (uint32_t)lowest;
+	return lowest != UINT64_MAX;
 }
 
 static void list_suspect_arenas(const struct hf_index_model *model, char *ret,
 				size_t size)
 {
 	size_t len = 0;
+	uint32_t arena;
 
 	ret[0] = '\0';
-	for (uint32_t i = 0; i < model->blocks.num_areas; i++) {
-		const struct hf_area *area = &model->blocks.areas[i].area;
-
-		if (!area->suspect || area->kind != HF_AREA_ARENA)
-			continue;
+	for (uint64_t from = 0; next_suspect_arena(model, from, &arena);
+	     from = (uint64_t)arena + 1) {
 		if (size - len < sizeof(", 4294967295, ...")) {
 			snprintf(ret + len, size - len, ", ...");
 			return;
 		}
 		len += (size_t)snprintf(ret + len, size - len, "%s%" PRIu32,
-					len ? ", " : "", area->arena);
+					len ? ", " : "", arena);
 	}
 }
 

@@ -38,6 +38,8 @@ PRAGMA user_version = 1;
 --                            tool was killed: full, or why not, one of:
 --                            no_site, no_return, no_stack, shadow, seccomp
 --   capture.descriptors_closed  1: the child held no descriptor; 0: it did
+--   capture.journaled        1: a note named the child until it was reaped, for
+--                            the next run, had this one been killed; 0: none
 --   capture.reaped           1: the child left no zombie; 0: it did
 --   capture.predicted_pause_ns  the pause as foretold from the page tables
 --   capture.prepared_bytes   memory put into huge pages before the pause; NULL:
@@ -69,8 +71,9 @@ CREATE TABLE snapshot(
     CHECK (source IN ('live', 'core', 'agent', 'stop')),
   safe_point TEXT             -- were all threads outside of the allocator when they were stopped; one of: found (yes), missed (no, after safe_point_tries stops), unknown (nothing is known of the allocator), none (nobody looked); NULL: unknown
     CHECK (safe_point IN ('found', 'missed', 'unknown', 'none')),
-  consistency TEXT            -- one of: exact, in_allocator (a thread was inside malloc, or an arena was locked), partial_threads (one could not be stopped); NULL: unknown
-    CHECK (consistency IN ('exact', 'in_allocator', 'partial_threads')),
+  consistency TEXT            -- the gravest of: exact, late_memory (some private memory is not of the instant: kept out of the fork, it was read while the process ran), in_allocator (a thread was inside malloc, or an arena was locked), partial_threads (one could not be stopped); NULL: unknown
+    CHECK (consistency IN ('exact', 'late_memory', 'in_allocator',
+      'partial_threads')),
   partial INTEGER             -- 1: something could not be read or saved; 0: complete; NULL: unknown
     CHECK (partial IN (0, 1)),
   pause_ns INTEGER,           -- time during which the process stood still; NULL: it did not, or unknown
@@ -357,6 +360,6 @@ CREATE TABLE anomaly(
 CREATE TABLE phase(
   name TEXT NOT NULL,         -- scan, dominators, ...; in the order they ran
   ns INTEGER NOT NULL,        -- elapsed time
-  items INTEGER,              -- what the phase handled: words, objects, ...; NULL: not counted
+  items INTEGER,              -- what the phase handled: words, objects, ..., of copy bytes; NULL: not counted
   peak_bytes INTEGER          -- memory of its own arrays at their largest; NULL: not counted
 ) STRICT;

@@ -256,19 +256,25 @@ WHERE instr(advice, 'dontdump') AND reason IS NULL GROUP BY captured;
 
 -- The certificate: what the snapshot cost the process, and how far it can be
 -- believed.
---   item                what was looked at
+--   item                what was looked at, for people
 --   value               what was found, as text; NULL: unknown
 --   ok                  1: as it should be; 0: read results with this in
 --                       mind; NULL: no judgement
 --   part                group of items, one of: snapshot, pause, threads,
 --                       allocator, memory, child, heap
---   unit                of a value that is a number: ns, bytes; regions: "N
---                       regions, N bytes, N resident"; NULL: a count, or a text
+--   unit                of number, one of: ns, bytes, regions, percent; NULL: a
+--                       count, or there is no number
+--   key                 name of the item for programs: it stays. Several rows
+--                       may have one: each reason why it is partial, each
+--                       thread that is named
+--   number              the value as a number, 1 and 0 for yes and no; NULL:
+--                       unknown, or it is none
 -- Example: SELECT * FROM certificate WHERE ok = 0;
 CREATE VIEW certificate AS
 WITH
-  fact(key, value) AS (
-    SELECT key, value FROM meta WHERE key LIKE 'capture.%'),
+  fact(key, value, number) AS (
+    SELECT key, value, CAST(value AS INTEGER)
+    FROM meta WHERE key LIKE 'capture.%'),
   kept(reason, title) AS (VALUES
     ('dontfork', 'kept out of forks (MADV_DONTFORK)'),
     ('wipeonfork', 'wiped by forks (MADV_WIPEONFORK)'),
@@ -276,205 +282,255 @@ WITH
     ('dontdump', 'kept out of core files (MADV_DONTDUMP)'),
     ('no_access', 'without any access (PROT_NONE)'),
     ('device', 'memory of devices'),
-    ('kernel', 'pages of the kernel'))
-SELECT 'source' AS item, source AS value, NULL AS ok, 'snapshot' AS part,
-  NULL AS unit
-FROM snapshot
-UNION ALL
-SELECT 'consistency', consistency, consistency = 'exact', 'snapshot', NULL
-FROM snapshot
-UNION ALL
-SELECT 'partial', CASE partial WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END,
-  partial = 0, 'snapshot', NULL
-FROM snapshot
-UNION ALL
-SELECT 'reason: ' || j.value, CASE j.value
-    WHEN 'memory' THEN 'some memory could not be read'
-    WHEN 'threads' THEN 'some threads could not be stopped'
-    WHEN 'unsupported' THEN 'a heap of a version that no reader knows'
-    WHEN 'no_allocator' THEN 'no reader found a heap' END, 0, 'snapshot', NULL
-FROM meta m
-JOIN json_each('["' || replace(m.value, ',', '","') || '"]') j
-WHERE m.key = 'partial'
-
-UNION ALL
-SELECT 'pause', CAST(pause_ns AS TEXT), NULL, 'pause', 'ns' FROM snapshot
-UNION ALL
-SELECT 'pause as predicted', value, NULL, 'pause', 'ns'
-FROM fact WHERE key = 'capture.predicted_pause_ns' AND value IS NOT NULL
-UNION ALL
-SELECT 'of it, stopping all threads', CAST(stop_ns AS TEXT), NULL, 'pause',
-  'ns' FROM snapshot
-UNION ALL
-SELECT 'of it, saving registers', CAST(regs_ns AS TEXT), NULL, 'pause', 'ns'
-FROM snapshot
-UNION ALL
-SELECT 'of it, the fork', CAST(fork_ns AS TEXT), NULL, 'pause', 'ns'
-FROM snapshot
-UNION ALL
-SELECT 'of it, letting all threads go', CAST(resume_ns AS TEXT), NULL, 'pause',
-  'ns' FROM snapshot
-UNION ALL
-SELECT 'pause of one thread to reap the child', CAST(reap_ns AS TEXT), NULL,
-  'pause', 'ns' FROM snapshot
-UNION ALL
-SELECT 'stops it took', CAST(attempts AS TEXT), NULL, 'pause', NULL
-FROM snapshot
-UNION ALL
-SELECT 'longest pause of a stop that was not taken',
-  CAST(missed_pause_ns AS TEXT), NULL, 'pause', 'ns'
-FROM snapshot WHERE attempts > 1 OR safe_point_tries > 1
-UNION ALL
-SELECT 'calls to the kernel in the pause', CAST(pause_calls AS TEXT), NULL,
-  'pause', NULL FROM snapshot
-UNION ALL
-SELECT 'most of them for one thread', CAST(max_thread_calls AS TEXT),
-  max_thread_calls <= 6, 'pause', NULL FROM snapshot
-UNION ALL
-SELECT 'real-time priority in the pause',
-  CASE value WHEN '1' THEN 'yes' WHEN '0' THEN 'no' END, NULL, 'pause', NULL
-FROM fact WHERE key = 'capture.fifo'
-UNION ALL
-SELECT 'bytes in huge pages made before', value, NULL, 'pause', 'bytes'
-FROM fact WHERE key = 'capture.prepared_bytes' AND value IS NOT NULL
-UNION ALL
-SELECT 'system calls restarted', value, NULL, 'pause', NULL
-FROM fact WHERE key = 'capture.restarted_calls'
-UNION ALL
-SELECT 'way home of a borrowed thread', CASE value
-    WHEN 'full' THEN 'full: it finds back itself, whenever the tool dies'
-    WHEN 'no_site' THEN 'not full: no syscall; ret in its memory'
-    WHEN 'no_return' THEN 'not full: no signal restorer in its memory'
-    WHEN 'no_stack' THEN 'not full: no stack with room for sure'
-    WHEN 'shadow' THEN 'not full: shadow stacks forbid the return'
-    WHEN 'seccomp' THEN 'not full: its seccomp filter may kill it on the way'
-    ELSE value END,
-  value = 'full', 'pause', NULL
-FROM fact WHERE key = 'capture.way_home'
-
-UNION ALL
-SELECT 'threads', CAST(count(*) AS TEXT), NULL, 'threads', NULL FROM thread
-UNION ALL
-SELECT CASE stop_how WHEN 'syscall' THEN 'stopped in a system call'
-    WHEN 'user' THEN 'stopped in their own code'
-    WHEN 'signal' THEN 'stopped before a signal' END,
-  CAST(count(*) AS TEXT), NULL, 'threads', NULL
-FROM thread WHERE stop_how IN ('syscall', 'user', 'signal') GROUP BY stop_how
-UNION ALL
-SELECT 'threads not stopped', CAST(count(*) AS TEXT), count(*) = 0, 'threads',
-  NULL FROM thread WHERE stop_how = 'partial'
-UNION ALL
-SELECT 'not stopped: thread ' || coalesce(tid, id), name, 0, 'threads', NULL
-FROM thread WHERE stop_how = 'partial'
-UNION ALL
-SELECT 'vfork children that ran on', value, value = '0', 'threads', NULL
-FROM fact WHERE key = 'capture.vfork_children'
-UNION ALL
-SELECT 'processes in the same memory, stopped with it', value, NULL, 'threads',
-  NULL
-FROM fact WHERE key = 'capture.vfork_stopped'
-
-UNION ALL
-SELECT 'safe point', CASE safe_point
-    WHEN 'none' THEN 'not looked for'
-    WHEN 'found' THEN 'found'
-    WHEN 'missed' THEN 'missed'
-    WHEN 'unknown' THEN 'not known for this allocator' END,
-  CASE safe_point WHEN 'found' THEN 1 WHEN 'missed' THEN 0 END, 'allocator',
-  NULL FROM snapshot
-UNION ALL
-SELECT 'stops to find it', CAST(safe_point_tries AS TEXT), NULL, 'allocator',
-  NULL FROM snapshot WHERE safe_point_tries > 0
-UNION ALL
-SELECT 'threads in the allocator', CAST(sum(in_allocator) AS TEXT),
-  sum(in_allocator) = 0, 'allocator', NULL FROM thread
-UNION ALL
-SELECT 'in the allocator: thread ' || coalesce(tid, id), name, 0, 'allocator',
-  NULL FROM thread WHERE in_allocator = 1
-UNION ALL
-SELECT 'arenas locked', value, value = '0', 'allocator', NULL
-FROM fact WHERE key = 'capture.locked_arenas'
-UNION ALL
-SELECT 'suspect objects', value, value = '0', 'allocator', NULL
-FROM meta WHERE key = 'suspect_objects'
-
-UNION ALL
-SELECT k.title || CASE j.captured WHEN 'late' THEN ', read late'
-    WHEN 'missing' THEN ', not captured' WHEN 'saved' THEN ', captured'
-    WHEN 'zero' THEN ', untouched' WHEN 'file' THEN ', as in the file'
-    ELSE '' END,
-  coalesce(j.count, 0) || ' regions, ' || coalesce(j.bytes, 0) || ' bytes, ' ||
-    coalesce(j.resident_bytes, 0) || ' resident',
-  CASE WHEN k.reason IN ('dontfork', 'wipeonfork')
-    THEN coalesce(j.captured IS NOT 'missing' AND j.resident_bytes = 0, 1)
-  END, 'memory', 'regions'
-FROM kept k LEFT JOIN not_frozen j ON j.reason = k.reason
-UNION ALL
-SELECT 'missing segments', CAST(count(*) AS TEXT), count(*) = 0, 'memory', NULL
-FROM segment
-WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
-UNION ALL
-SELECT 'missing bytes', value, value = '0', 'memory', 'bytes'
-FROM meta WHERE key = 'missing_bytes'
-UNION ALL
-SELECT 'not captured', value, 0, 'memory', NULL
-FROM meta WHERE key = 'not_captured'
-UNION ALL
-SELECT 'private bytes read late',
-  CAST(CAST(total(resident_bytes) AS INTEGER) AS TEXT),
-  total(resident_bytes) = 0, 'memory', 'bytes'
-FROM segment WHERE captured = 'late' AND kind <> 'shared'
-
-UNION ALL
-SELECT 'lifetime of the child', CAST(child_life_ns AS TEXT), NULL, 'child',
-  'ns' FROM snapshot
-UNION ALL
-SELECT 'pages the process copied meanwhile', CAST(cow_pages AS TEXT), NULL,
-  'child', NULL FROM snapshot
-UNION ALL
-SELECT 'faults of the process meanwhile', CAST(parent_faults AS TEXT), NULL,
-  'child', NULL FROM snapshot
-UNION ALL
-SELECT 'memory the child gave back early', CAST(dropped_bytes AS TEXT), NULL,
-  'child', 'bytes' FROM snapshot
-UNION ALL
-SELECT 'most memory the child had to itself', CAST(peak_private_bytes AS TEXT),
-  NULL, 'child', 'bytes' FROM snapshot
-UNION ALL
-SELECT 'heap was read from', CASE value
-    WHEN 'memory' THEN 'a copy of the child in memory'
-    WHEN 'file' THEN 'a copy of the child in a file'
-    WHEN 'direct' THEN 'the child itself' || coalesce(': ' || (
-      SELECT value FROM meta WHERE key = 'capture.read_direct_because'), '')
-    ELSE value END, NULL, 'child', NULL
-FROM fact WHERE key = 'capture.read_from' AND value IS NOT NULL
-UNION ALL
-SELECT 'descriptors closed in the child',
-  CASE value WHEN '1' THEN 'yes' ELSE 'no' END, value = '1', 'child', NULL
-FROM fact WHERE key = 'capture.descriptors_closed' AND value IS NOT NULL
-UNION ALL
-SELECT 'child reaped', CASE value WHEN '1' THEN 'yes' ELSE 'no' END,
-  value = '1', 'child', NULL
-FROM fact WHERE key = 'capture.reaped' AND value IS NOT NULL
-
-UNION ALL
-SELECT 'reader ' || name, coalesce(version, 'unknown version') ||
-    ', confidence ' || coalesce(confidence, 'unknown'),
-  confidence <> 'low', 'heap', NULL FROM reader
-UNION ALL
-SELECT 'heap readers',
-  coalesce((SELECT group_concat(name, ', ') FROM reader
-            WHERE id IN (SELECT reader_id FROM heap_area)),
-           'none found a heap'),
-  EXISTS (SELECT 1 FROM heap_area), 'heap', NULL
-UNION ALL
-SELECT 'unsupported heap', value, 0, 'heap', NULL
-FROM meta WHERE key = 'unsupported'
-UNION ALL
-SELECT 'unexplained private memory',
-  printf('%.1f %%', 100.0 * unknown_bytes / nullif(private_anon_bytes, 0)),
-  unknown_bytes * 10 < private_anon_bytes, 'heap', NULL
-FROM snapshot WHERE unknown_bytes IS NOT NULL
-UNION ALL
-SELECT 'anomalies', CAST(CAST(total(count) AS INTEGER) AS TEXT),
-  total(count) = 0, 'heap', NULL FROM anomaly;
+    ('kernel', 'pages of the kernel')),
+  -- One for each part: SQLite allows few terms in one compound SELECT. A value
+  -- that is NULL here is the number.
+  about_snapshot(key, item, value, number, unit, ok) AS (
+    SELECT 'source', 'source', source, NULL, NULL, NULL FROM snapshot
+    UNION ALL
+    SELECT 'consistency', 'consistency', consistency, NULL, NULL,
+      consistency = 'exact'
+    FROM snapshot
+    UNION ALL
+    SELECT 'partial', 'partial',
+      CASE partial WHEN 1 THEN 'yes' WHEN 0 THEN 'no' END, partial, NULL,
+      partial = 0
+    FROM snapshot
+    UNION ALL
+    SELECT 'partial_reason', 'reason: ' || j.value, CASE j.value
+        WHEN 'memory' THEN 'some memory could not be read'
+        WHEN 'threads' THEN 'some threads could not be stopped'
+        WHEN 'unsupported' THEN 'a heap of a version that no reader knows'
+        WHEN 'no_allocator' THEN 'no reader found a heap' END, NULL, NULL, 0
+    FROM meta m
+    JOIN json_each('["' || replace(m.value, ',', '","') || '"]') j
+    WHERE m.key = 'partial'),
+  about_pause(key, item, value, number, unit, ok) AS (
+    SELECT 'pause', 'pause', NULL, pause_ns, 'ns', NULL FROM snapshot
+    UNION ALL
+    SELECT 'predicted_pause', 'pause as predicted', NULL, number, 'ns', NULL
+    FROM fact WHERE key = 'capture.predicted_pause_ns' AND value IS NOT NULL
+    UNION ALL
+    SELECT 'pause_stop', 'of it, stopping all threads', NULL, stop_ns, 'ns',
+      NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'pause_registers', 'of it, saving registers', NULL, regs_ns, 'ns',
+      NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'pause_fork', 'of it, the fork', NULL, fork_ns, 'ns', NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'pause_resume', 'of it, letting all threads go', NULL, resume_ns,
+      'ns', NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'reap_pause', 'pause of one thread to reap the child', NULL,
+      reap_ns, 'ns', NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'stops', 'stops it took', NULL, attempts, NULL, NULL FROM snapshot
+    UNION ALL
+    SELECT 'missed_pause', 'longest pause of a stop that was not taken', NULL,
+      missed_pause_ns, 'ns', NULL
+    FROM snapshot WHERE attempts > 1 OR safe_point_tries > 1
+    UNION ALL
+    SELECT 'pause_calls', 'calls to the kernel in the pause', NULL,
+      pause_calls, NULL, NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'max_thread_calls', 'most of them for one thread', NULL,
+      max_thread_calls, NULL, max_thread_calls <= 6
+    FROM snapshot
+    UNION ALL
+    SELECT 'real_time', 'real-time priority in the pause',
+      CASE value WHEN '1' THEN 'yes' WHEN '0' THEN 'no' END, number, NULL,
+      NULL
+    FROM fact WHERE key = 'capture.fifo'
+    UNION ALL
+    SELECT 'prepared', 'bytes in huge pages made before', NULL, number,
+      'bytes', NULL
+    FROM fact WHERE key = 'capture.prepared_bytes' AND value IS NOT NULL
+    UNION ALL
+    SELECT 'restarted_calls', 'system calls restarted', NULL, number, NULL,
+      NULL
+    FROM fact WHERE key = 'capture.restarted_calls'
+    UNION ALL
+    SELECT 'way_home', 'way home of a borrowed thread', CASE value
+        WHEN 'full' THEN 'full: it finds back itself, whenever the tool dies'
+        WHEN 'no_site' THEN 'not full: no syscall; ret in its memory'
+        WHEN 'no_return' THEN 'not full: no signal restorer in its memory'
+        WHEN 'no_stack' THEN 'not full: no stack with room for sure'
+        WHEN 'shadow' THEN 'not full: shadow stacks forbid the return'
+        WHEN 'seccomp'
+          THEN 'not full: its seccomp filter may kill it on the way'
+        ELSE value END,
+      NULL, NULL, value = 'full'
+    FROM fact WHERE key = 'capture.way_home'),
+  about_threads(key, item, value, number, unit, ok) AS (
+    SELECT 'threads', 'threads', NULL, count(*), NULL, NULL FROM thread
+    UNION ALL
+    SELECT 'stopped_in_' || stop_how, CASE stop_how
+        WHEN 'syscall' THEN 'stopped in a system call'
+        WHEN 'user' THEN 'stopped in their own code'
+        WHEN 'signal' THEN 'stopped before a signal' END,
+      NULL, count(*), NULL, NULL
+    FROM thread WHERE stop_how IN ('syscall', 'user', 'signal')
+    GROUP BY stop_how
+    UNION ALL
+    SELECT 'not_stopped', 'threads not stopped', NULL, count(*), NULL,
+      count(*) = 0
+    FROM thread WHERE stop_how = 'partial'
+    UNION ALL
+    SELECT 'not_stopped_thread', 'not stopped: thread ' || coalesce(tid, id),
+      name, NULL, NULL, 0
+    FROM thread WHERE stop_how = 'partial'
+    UNION ALL
+    SELECT 'vfork_children', 'vfork children that ran on', NULL, number, NULL,
+      value = '0'
+    FROM fact WHERE key = 'capture.vfork_children'
+    UNION ALL
+    SELECT 'vfork_stopped', 'processes in the same memory, stopped with it',
+      NULL, number, NULL, NULL
+    FROM fact WHERE key = 'capture.vfork_stopped'),
+  about_allocator(key, item, value, number, unit, ok) AS (
+    SELECT 'safe_point', 'safe point', CASE safe_point
+        WHEN 'none' THEN 'not looked for'
+        WHEN 'found' THEN 'found'
+        WHEN 'missed' THEN 'missed'
+        WHEN 'unknown' THEN 'not known for this allocator' END,
+      NULL, NULL, CASE safe_point WHEN 'found' THEN 1 WHEN 'missed' THEN 0 END
+    FROM snapshot
+    UNION ALL
+    SELECT 'safe_point_stops', 'stops to find it', NULL, safe_point_tries,
+      NULL, NULL
+    FROM snapshot WHERE safe_point_tries > 0
+    UNION ALL
+    SELECT 'in_allocator', 'threads in the allocator', NULL,
+      sum(in_allocator), NULL, sum(in_allocator) = 0
+    FROM thread
+    UNION ALL
+    SELECT 'in_allocator_thread',
+      'in the allocator: thread ' || coalesce(tid, id), name, NULL, NULL, 0
+    FROM thread WHERE in_allocator = 1
+    UNION ALL
+    SELECT 'locked_arenas', 'arenas locked', NULL, number, NULL, value = '0'
+    FROM fact WHERE key = 'capture.locked_arenas'
+    UNION ALL
+    SELECT 'suspect_objects', 'suspect objects', NULL,
+      CAST(value AS INTEGER), NULL, value = '0'
+    FROM meta WHERE key = 'suspect_objects'),
+  about_memory(key, item, value, number, unit, ok) AS (
+    SELECT 'region_' || k.reason || coalesce('_' || j.captured, ''),
+      k.title || CASE j.captured WHEN 'late' THEN ', read late'
+        WHEN 'missing' THEN ', not captured' WHEN 'saved' THEN ', captured'
+        WHEN 'zero' THEN ', untouched' WHEN 'file' THEN ', as in the file'
+        ELSE '' END,
+      coalesce(j.count, 0) || ' regions, ' || coalesce(j.bytes, 0) ||
+        ' bytes, ' || coalesce(j.resident_bytes, 0) || ' resident',
+      coalesce(j.count, 0), 'regions',
+      CASE WHEN k.reason IN ('dontfork', 'wipeonfork')
+        THEN coalesce(j.captured IS NOT 'missing' AND j.resident_bytes = 0, 1)
+      END
+    FROM kept k LEFT JOIN not_frozen j ON j.reason = k.reason
+    UNION ALL
+    SELECT 'missing_segments', 'missing segments', NULL, count(*), NULL,
+      count(*) = 0
+    FROM segment
+    WHERE captured = 'missing' AND prot LIKE 'r%' AND kind <> 'special'
+    UNION ALL
+    SELECT 'missing_bytes', 'missing bytes', NULL, CAST(value AS INTEGER),
+      'bytes', value = '0'
+    FROM meta WHERE key = 'missing_bytes'
+    UNION ALL
+    SELECT 'not_captured', 'not captured', value, NULL, NULL, 0
+    FROM meta WHERE key = 'not_captured'
+    UNION ALL
+    SELECT 'late_bytes', 'private bytes read late', NULL,
+      CAST(total(resident_bytes) AS INTEGER), 'bytes',
+      total(resident_bytes) = 0
+    FROM segment WHERE captured = 'late' AND kind <> 'shared'),
+  about_child(key, item, value, number, unit, ok) AS (
+    SELECT 'child_life', 'lifetime of the child', NULL, child_life_ns, 'ns',
+      NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'cow_pages', 'pages the process copied meanwhile', NULL, cow_pages,
+      NULL, NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'parent_faults', 'faults of the process meanwhile', NULL,
+      parent_faults, NULL, NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'dropped', 'memory the child gave back early', NULL, dropped_bytes,
+      'bytes', NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'peak_private', 'most memory the child had to itself', NULL,
+      peak_private_bytes, 'bytes', NULL
+    FROM snapshot
+    UNION ALL
+    SELECT 'read_from', 'heap was read from', CASE value
+        WHEN 'memory' THEN 'a copy of the child in memory'
+        WHEN 'file' THEN 'a copy of the child in a file'
+        WHEN 'direct' THEN 'the child itself' || coalesce(': ' || (
+          SELECT value FROM meta WHERE key = 'capture.read_direct_because'),
+          '')
+        ELSE value END, NULL, NULL, NULL
+    FROM fact WHERE key = 'capture.read_from' AND value IS NOT NULL
+    UNION ALL
+    SELECT 'descriptors_closed', 'descriptors closed in the child',
+      CASE value WHEN '1' THEN 'yes' ELSE 'no' END, number, NULL, value = '1'
+    FROM fact WHERE key = 'capture.descriptors_closed' AND value IS NOT NULL
+    UNION ALL
+    SELECT 'journaled', 'child known to the next run, had this one been killed',
+      CASE value WHEN '1' THEN 'yes' ELSE 'no' END, number, NULL, NULL
+    FROM fact WHERE key = 'capture.journaled' AND value IS NOT NULL
+    UNION ALL
+    SELECT 'reaped', 'child reaped',
+      CASE value WHEN '1' THEN 'yes' ELSE 'no' END, number, NULL, value = '1'
+    FROM fact WHERE key = 'capture.reaped' AND value IS NOT NULL),
+  about_heap(key, item, value, number, unit, ok) AS (
+    SELECT 'reader', 'reader ' || name,
+      coalesce(version, 'unknown version') || ', confidence ' ||
+        coalesce(confidence, 'unknown'),
+      NULL, NULL, confidence <> 'low'
+    FROM reader
+    UNION ALL
+    SELECT 'heap_readers', 'heap readers',
+      coalesce((SELECT group_concat(name, ', ') FROM reader
+                WHERE id IN (SELECT reader_id FROM heap_area)),
+               'none found a heap'),
+      NULL, NULL, EXISTS (SELECT 1 FROM heap_area)
+    UNION ALL
+    SELECT 'unsupported', 'unsupported heap', value, NULL, NULL, 0
+    FROM meta WHERE key = 'unsupported'
+    UNION ALL
+    SELECT 'unexplained', 'unexplained private memory',
+      printf('%.1f %%', 100.0 * unknown_bytes / nullif(private_anon_bytes, 0)),
+      100.0 * unknown_bytes / nullif(private_anon_bytes, 0), 'percent',
+      unknown_bytes * 10 < private_anon_bytes
+    FROM snapshot WHERE unknown_bytes IS NOT NULL
+    UNION ALL
+    SELECT 'anomalies', 'anomalies', NULL, CAST(total(count) AS INTEGER),
+      NULL, total(count) = 0
+    FROM anomaly),
+  line(part, key, item, value, number, unit, ok) AS (
+    SELECT 'snapshot', key, item, value, number, unit, ok FROM about_snapshot
+    UNION ALL
+    SELECT 'pause', key, item, value, number, unit, ok FROM about_pause
+    UNION ALL
+    SELECT 'threads', key, item, value, number, unit, ok FROM about_threads
+    UNION ALL
+    SELECT 'allocator', key, item, value, number, unit, ok FROM about_allocator
+    UNION ALL
+    SELECT 'memory', key, item, value, number, unit, ok FROM about_memory
+    UNION ALL
+    SELECT 'child', key, item, value, number, unit, ok FROM about_child
+    UNION ALL
+    SELECT 'heap', key, item, value, number, unit, ok FROM about_heap)
+SELECT item, coalesce(value, CAST(number AS TEXT)) AS value, ok, part, unit,
+  key, number
+FROM line;

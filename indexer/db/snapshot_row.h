@@ -17,7 +17,8 @@ struct hf_snapshot_row {
 	const char *command;     /* comm, never arguments */
 	const char *source;      /* live | core | agent | stop */
 	const char *safe_point;  /* found | missed | unknown | none */
-	const char *consistency; /* exact | in_allocator | partial_threads */
+	const char *consistency; /* exact | late_memory | in_allocator |
+				  * partial_threads */
 	bool partial;
 	uint64_t pause_ns, stop_ns, regs_ns, fork_ns, resume_ns, reap_ns;
 	uint64_t child_life_ns;

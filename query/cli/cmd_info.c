@@ -11,17 +11,43 @@
 #include "query/query.h"
 #include "sql/sql.h"
 
+enum { KEY_CERTIFICATE = HF_KEY_VERB };
+
+struct info_args {
+	struct hf_file_args file; /* first: its parser has it, too */
+	bool certificate;
+};
+
+static const struct argp_option options[] = {
+	{ "certificate", KEY_CERTIFICATE, 0, 0,
+	  "Only how far it can be believed: a row for each item", 0 },
+	{ 0 },
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct info_args *args = state->input;
+
+	if (key != KEY_CERTIFICATE)
+		return hf_file_args_parse(key, arg, state);
+	args->certificate = true;
+	return 0;
+}
+
 static const struct argp argp = {
-	.parser = hf_file_args_parse,
+	.options = options,
+	.parser = parse,
 	.args_doc = "FILE",
 	.doc = "Tell where, when and how a snapshot was taken, what it cost "
 	       "the process, and how far it can be believed.\n"
 	       "\n"
 	       "    heapfork info app.heap\n"
 	       "    heapfork info --json app.heap\n"
+	       "    heapfork info --certificate --json app.heap\n"
 	       "\v"
-	       "With csv and json: one row of the table snapshot. With -v, the "
-	       "phases of the index are listed too.",
+	       "With csv and json: one row of the table snapshot, or with "
+	       "--certificate a row for each item of it. With -v, the phases "
+	       "of the index are listed too.",
 	.children = hf_file_children,
 };
 
@@ -68,17 +94,48 @@ static double ms(const struct hf_query *query, int column)
 	return (double)hf_query_i64(query, column) / 1e6;
 }
 
+/* "stop 0.1, fork 2.0": those that are known. */
+static void format_parts(const struct hf_query *query, char *buf, size_t size)
+{
+	static const struct {
+		int column;
+		const char *name;
+	} parts[] = {
+		{ I_STOP, "stop" },
+		{ I_REGS, "registers" },
+		{ I_FORK, "fork" },
+		{ I_RESUME, "resume" },
+	};
+	size_t len = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		int n;
+
+		if (hf_query_is_null(query, parts[i].column))
+			continue;
+		n = snprintf(buf + len, size - len, "%s%s %.1f",
+			     len ? ", " : " (", parts[i].name,
+			     ms(query, parts[i].column));
+		if (n < 0 || (size_t)n >= size - len)
+			return;
+		len += (size_t)n;
+	}
+	if (len)
+		snprintf(buf + len, size - len, ")");
+}
+
 static void print_cost(const struct hf_cli *cli, const struct hf_query *query)
 {
-	char bytes[40];
+	char bytes[40], parts[120];
 
 	if (hf_query_is_null(query, I_PAUSE))
 		return;
-	print("paused", "%.1f ms (stop %.1f, registers %.1f, fork %.1f, "
-			"resume %.1f)",
-	      ms(query, I_PAUSE), ms(query, I_STOP), ms(query, I_REGS),
-	      ms(query, I_FORK), ms(query, I_RESUME));
-	if (!hf_query_is_null(query, I_LIFE))
+	format_parts(query, parts, sizeof(parts));
+	print("paused", "%.1f ms%s", ms(query, I_PAUSE), parts);
+	if (!hf_query_is_null(query, I_LIFE) && hf_query_is_null(query, I_REAP))
+		print("child", "lived %.1f ms", ms(query, I_LIFE));
+	else if (!hf_query_is_null(query, I_LIFE))
 		print("child", "lived %.1f ms, its end paused one thread for "
 			       "%.1f ms",
 		      ms(query, I_LIFE), ms(query, I_REAP));
@@ -131,7 +188,8 @@ static struct hf_error *print_snapshot(const struct hf_cli *cli,
 /* One of the tables below the summary; not printed if it has no rows. */
 static struct hf_error *print_table(const struct hf_cli *cli, struct hf_db *db,
 				    struct hf_row_sink *sink,
-				    const char *title, const char *name)
+				    const char *title, const char *name,
+				    const char *columns)
 {
 	const struct hf_sql_query *canned = hf_sql_query_find(name);
 	HF_AUTO(hf_query) struct hf_query *query = NULL;
@@ -145,8 +203,14 @@ static struct hf_error *print_table(const struct hf_cli *cli, struct hf_db *db,
 	if (err || !row)
 		return err;
 	printf("\n%s:\n\n", title);
-	return hf_cli_canned(cli, db, sink, name, NULL);
+	return hf_cli_canned(cli, db, sink, name, columns);
 }
+
+/* As people read shares. */
+static const char memory_columns[] =
+	"item, count, bytes,"
+	" CASE WHEN share IS NOT NULL THEN printf('%.1f %%', 100.0 * share)"
+	" END AS share";
 
 static struct hf_error *print_people(const struct hf_cli *cli,
 				     struct hf_db *db, const char *file,
@@ -157,30 +221,38 @@ static struct hf_error *print_people(const struct hf_cli *cli,
 	if (!err)
 		err = hf_cli_print_certificate(cli, db);
 	if (!err)
-		err = print_table(cli, db, sink, "memory", "heap");
+		err = print_table(cli, db, sink, "memory", "heap", memory_columns);
 	if (!err)
-		err = print_table(cli, db, sink, "anomalies", "anomalies");
+		err = print_table(cli, db, sink, "anomalies", "anomalies",
+				  NULL);
 	if (!err && cli->verbose)
-		err = print_table(cli, db, sink, "phases", "phases");
+		err = print_table(cli, db, sink, "phases", "phases", NULL);
 	return err;
 }
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 {
-	struct hf_file_args args = { .cli = cli };
+	struct info_args args = { .file.cli = cli };
 	HF_AUTO(hf_db) struct hf_db *db = NULL;
 	HF_AUTO(hf_row_sink) struct hf_row_sink *sink = NULL;
 	struct hf_error *err;
 
 	err = hf_cli_parse(&argp, argc, argv, &args);
 	if (!err)
-		err = hf_cli_open(cli, args.file, &db);
+		err = hf_cli_open(cli, args.file.file, &db);
 	if (!err)
 		err = hf_cli_sink(cli, &sink);
 	if (err)
 		return err;
+	if (hf_cli_is_table(cli) && args.certificate)
+		return hf_cli_print_certificate(cli, db);
 	if (hf_cli_is_table(cli))
-		return print_people(cli, db, args.file, sink);
+		return print_people(cli, db, args.file.file, sink);
+	/* A half of it is no certificate. */
+	if (!cli->limit_given)
+		cli->limit = 0;
+	if (args.certificate)
+		return hf_cli_canned(cli, db, sink, "certificate", NULL);
 	return hf_cli_canned(cli, db, sink, "info", NULL);
 }
 

@@ -72,7 +72,8 @@ void hf_snapshot_record_pause(struct hf_snapshot_record *record,
 	row->pause_ns = report->pause_ns;
 	row->stop_ns = report->stop_ns;
 	row->regs_ns = report->regs_ns;
-	row->fork_ns = report->fork_ns;
+	row->fork_ns = report->mode == HF_CAPTURE_FORK ? report->fork_ns :
+							HF_UNKNOWN_U64;
 	row->resume_ns = report->resume_ns;
 	row->attempts = report->num_attempts;
 	row->missed_pause_ns = report->missed_pause_ns;
@@ -154,6 +155,8 @@ static void fill_facts(struct hf_snapshot_record *record,
 		  looked ? report->safe_point.num_inside : HF_UNKNOWN_U64 },
 		{ "capture.descriptors_closed",
 		  forked ? report->descriptors_closed : HF_UNKNOWN_U64 },
+		{ "capture.journaled",
+		  forked ? report->journaled : HF_UNKNOWN_U64 },
 		{ "capture.reaped", forked ? report->reaped : HF_UNKNOWN_U64 },
 		{ "capture.prepared_bytes", record->prepared_bytes },
 		{ "capture.predicted_pause_ns", record->predicted_pause_ns },

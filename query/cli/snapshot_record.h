@@ -6,7 +6,7 @@
 #include "fork-agent/copy_out.h"
 #include "indexer/index.h"
 
-enum { HF_SNAPSHOT_NUM_FACTS = 14 };
+enum { HF_SNAPSHOT_NUM_FACTS = 15 };
 
 /** A row of table `snapshot`, and facts for `meta` that it has no columns
  * for. It must not move once it is filled. */

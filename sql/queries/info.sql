@@ -10,7 +10,7 @@
 --   tool: program that wrote the file
 --   source: live, core, agent or stop
 --   safe_point: were all threads outside of the allocator: found (yes), missed, unknown, none (nobody looked)
---   consistency: exact, in_allocator or partial_threads
+--   consistency: exact, late_memory, in_allocator or partial_threads
 --   partial: 1: something could not be read
 --   pause_ns: time during which the process stood still
 --   stop_ns: of this, stopping all threads

@@ -393,6 +393,11 @@ out_has "some memory could not be read; its allocator is not supported"
 run 0 sql --csv child.heap "SELECT count(*) FROM certificate WHERE ok = 0"
 out_has 4
 run 0 info child.heap; out_has "child reaped"
+run 0 info --certificate --csv child.heap
+out_has "child reaped,no,0,child,,reaped,0"
+out_has "item,value,ok,part,unit,key,number"
+run 0 info --certificate --json child.heap; out_has '"key": "vfork_children"'
+run 0 info --certificate child.heap; out_has "! child reaped"
 
 # A pipe does not change the format; nor does the locale change numbers.
 "$heapfork" census a.heap | cat >piped 2>err

@@ -49,6 +49,8 @@ def main():
     anon, unknown = snap.one(
         "SELECT private_anon_bytes, unknown_bytes FROM snapshot")
     check(anon >= unknown >= 2 * 8192, "they are unexplained private memory")
+    check(snap.one("SELECT consistency FROM snapshot")[0] == "late_memory",
+          "nobody is told that it is exact")
     check(victim.alive(), "the program runs on")
     victim.end()
 

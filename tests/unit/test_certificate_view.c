@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "query/query.h"
 #include "tests/support/heap_file.h"
 
 /* A snapshot that nothing is wrong with. */
@@ -25,7 +26,7 @@ static const char good[] =
 	" ('capture.fifo', '1'), ('capture.restarted_calls', '3'),"
 	" ('capture.vfork_children', '0'), ('capture.vfork_stopped', '0'),"
 	" ('capture.locked_arenas', '0'), ('capture.threads_inside', '0'),"
-	" ('capture.descriptors_closed', '1'), ('capture.reaped', '1'),"
+	" ('capture.descriptors_closed', '1'), ('capture.journaled', '1'), ('capture.reaped', '1'),"
 	" ('suspect_objects', '0'), ('missing_bytes', '0');"
 	"INSERT INTO thread(id, tid, name, stop_how, in_allocator) VALUES"
 	" (1, 11, 'main', 'syscall', 0), (2, 12, 'worker', 'user', 0);"
@@ -79,9 +80,25 @@ static void nothing_is_doubted_where_nothing_is_wrong(void **state)
 	       "snapshot/pause/threads/allocator/memory/child/heap");
 	expect(&file, "SELECT DISTINCT unit FROM certificate"
 		      " WHERE unit IS NOT NULL ORDER BY 1",
-	       "bytes/ns/regions");
+	       "bytes/ns/percent/regions");
 	expect(&file, "SELECT item FROM certificate GROUP BY item"
 		      " HAVING count(*) > 1", "");
+	expect(&file, "SELECT key FROM certificate GROUP BY key"
+		      " HAVING count(*) > 1", "");
+	expect(&file, "SELECT count(*) FROM certificate WHERE key IS NULL",
+	       "0");
+	/* For programs: a key, and a number that is one. */
+	expect(&file,
+	       "SELECT key, number, typeof(number), unit FROM certificate"
+	       " WHERE key IN ('pause', 'late_bytes', 'partial', 'journaled',"
+	       " 'unexplained', 'region_shared', 'consistency')",
+	       "consistency|NULL|null|NULL/partial|0|integer|NULL/"
+	       "pause|3000000|integer|ns/region_shared|0|integer|regions/"
+	       "late_bytes|0|integer|bytes/journaled|1|integer|NULL/"
+	       "unexplained|0.1|real|percent");
+	expect(&file, "SELECT item FROM certificate WHERE"
+		      " unit IS NOT NULL AND unit NOT IN ('regions', 'percent')"
+		      " AND value IS NOT CAST(number AS TEXT)", "");
 	/* Numbers are those of the tables. */
 	expect(&file,
 	       "SELECT item, value FROM certificate WHERE part = 'child'",
@@ -90,7 +107,27 @@ static void nothing_is_doubted_where_nothing_is_wrong(void **state)
 	       "faults of the process meanwhile|31/"
 	       "memory the child gave back early|8192/"
 	       "most memory the child had to itself|106496/"
-	       "descriptors closed in the child|yes/child reaped|yes");
+	       "descriptors closed in the child|yes/"
+	       "child known to the next run, had this one been killed|yes/"
+	       "child reaped|yes");
+	hf_heap_file_remove(&file);
+}
+
+/* Opening a snapshot compiles all views, with fewer terms of a compound SELECT
+ * than SQLite's default. */
+static void there_is_room_for_more_items(void **state)
+{
+	struct hf_heap_file file;
+	struct hf_error *err;
+	struct hf_db *db;
+
+	(void)state;
+	open_good(&file);
+	err = hf_db_open(file.path, &db);
+	assert_null(err);
+	hf_db_close(db);
+	sqlite3_limit(file.db, SQLITE_LIMIT_COMPOUND_SELECT, 25);
+	expect(&file, "SELECT count(*) > 40 FROM certificate", "1");
 	hf_heap_file_remove(&file);
 }
 
@@ -101,6 +138,8 @@ static void each_doubt_is_one_line_that_is_not_ok(void **state)
 	} cases[] = {
 		{ "UPDATE snapshot SET consistency = 'in_allocator'",
 		  "consistency|in_allocator" },
+		{ "UPDATE snapshot SET consistency = 'late_memory'",
+		  "consistency|late_memory" },
 		{ "UPDATE snapshot SET partial = 1;"
 		  "INSERT INTO meta VALUES('partial', 'memory,threads')",
 		  "partial|yes/reason: memory|some memory could not be read/"
@@ -226,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_doubted_where_nothing_is_wrong),
+		cmocka_unit_test(there_is_room_for_more_items),
 		cmocka_unit_test(each_doubt_is_one_line_that_is_not_ok),
 		cmocka_unit_test(what_is_no_fault_is_told_and_not_judged),
 	};
