@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const uint64_t second_ns = 1000000000;
@@ -37,15 +38,19 @@ static void phase_done(void *arg, const char *phase, uint64_t items,
 		       uint64_t elapsed_ns, uint64_t peak_bytes)
 {
 	struct hf_cli_progress *progress = arg;
-	char peak[32];
+	char peak[32], copied[32];
 
 	if (!progress->cli->verbose)
 		return;
 	hf_cli_progress_clear(progress);
 	hf_format_bytes((int64_t)peak_bytes, peak, sizeof(peak));
-	hf_cli_note(progress->cli, "%-20s %12" PRIu64 " items %10.1f ms%s%s",
-		    phase, items, (double)elapsed_ns / 1e6,
-		    peak_bytes ? "  " : "", peak_bytes ? peak : "");
+	if (strcmp(phase, "copy"))
+		snprintf(copied, sizeof(copied), "%12" PRIu64 " items", items);
+	else
+		hf_format_bytes((int64_t)items, copied, sizeof(copied));
+	hf_cli_note(progress->cli, "%-20s %18s %10.1f ms%s%s", phase, copied,
+		    (double)elapsed_ns / 1e6, peak_bytes ? "  " : "",
+		    peak_bytes ? peak : "");
 }
 
 void hf_cli_progress_init(struct hf_cli_progress *progress,

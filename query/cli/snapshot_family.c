@@ -22,7 +22,8 @@ struct family {
 	char *pattern;             /* of the files; owned */
 	struct hf_row_sink *sink;
 	size_t num_good, num_ended, num_bad;
-	struct hf_error *first;    /* of the failures */
+	struct hf_error *first;    /* that had ended */
+	int exit_code;             /* of the first that failed otherwise */
 };
 
 static struct hf_error *find_pattern(const char *output, char **ret)
@@ -35,7 +36,10 @@ static struct hf_error *find_pattern(const char *output, char **ret)
 		err = hf_name_pattern_quote(output, &folder);
 		if (err)
 			return err;
-		if (asprintf(ret, "%s/%%p.heap", folder) < 0) {
+		bool has_slash = folder[strlen(folder) - 1] == '/';
+
+		if (asprintf(ret, "%s%s%%p.heap", folder,
+			     has_slash ? "" : "/") < 0) {
 			*ret = NULL;
 			return &hf_enomem;
 		}
@@ -103,11 +107,11 @@ static struct hf_error *note_failure(struct family *family,
 	}
 	family->num_bad++;
 	err = put_row(family, process, result, NULL, failure->message);
-	/* A failure says more than an end. */
-	if (!family->first || family->first->code == HF_ERROR_TARGET_GONE) {
-		hf_error_destroy(family->first);
-		family->first = HF_TAKE(failure);
-	}
+	if (!family->exit_code)
+		family->exit_code = hf_exit_code(failure, 0);
+	/* The row has no room for the cause, and what to do about it. */
+	hf_cli_report(hf_error_prefix(HF_TAKE(failure), "process %d '%s'",
+				      process->pid, process->name));
 	return err;
 }
 
@@ -187,7 +191,8 @@ struct hf_error *hf_snapshot_family(const struct hf_snapshot_options *options)
 	family.pattern = pattern;
 	family.sink = sink;
 	err = take_all(&family, processes, num);
-	if (!err && family.num_good == 0 && family.first)
+	/* A failure says more than an end. */
+	if (!err && family.num_good == 0 && !family.num_bad && family.first)
 		err = HF_TAKE(family.first);
 	hf_error_destroy(family.first);
 	if (err)
@@ -197,6 +202,7 @@ struct hf_error *hf_snapshot_family(const struct hf_snapshot_options *options)
 		    hf_cli_plural((int64_t)family.num_good),
 		    family.num_bad ? "; not all is well, see status" : "");
 	if (family.num_bad)
-		cli->exit_code = HF_EXIT_PARTIAL;
+		cli->exit_code = family.num_good ? HF_EXIT_PARTIAL :
+						   family.exit_code;
 	return NULL;
 }

@@ -26,10 +26,16 @@ static void list_reasons(const struct hf_prepare_report *report, char *buf,
 	}
 }
 
+enum { REST_PART = 4 };
+
 static void say_what(const struct hf_cli *cli,
 		     const struct hf_prepare_report *report)
 {
 	char done[40], small[40], huge[40], reasons[160];
+	uint64_t taken = hf_prepare_bytes(report) +
+			 (report->num_refused << 21);
+	uint64_t rest = report->small_bytes > taken ?
+				report->small_bytes - taken : 0;
 
 	hf_format_bytes((int64_t)hf_prepare_bytes(report), done, sizeof(done));
 	hf_format_bytes((int64_t)report->small_bytes, small, sizeof(small));
@@ -48,6 +54,14 @@ static void say_what(const struct hf_cli *cli,
 			    report->num_refused,
 			    hf_cli_plural((int64_t)report->num_refused),
 			    reasons);
+	/* What it could do nothing for, if that is a good part. */
+	if (report->complete && rest > report->small_bytes / REST_PART) {
+		hf_format_bytes((int64_t)rest, done, sizeof(done));
+		hf_cli_note(cli,
+			    "left in small pages: %s of %s, in blocks of 2 MiB "
+			    "that are not full, or shared",
+			    done, small);
+	}
 	if (cli->verbose)
 		hf_cli_note(cli,
 			    "in huge pages before: %s; blocks that were not "

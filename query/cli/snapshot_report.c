@@ -51,8 +51,8 @@ static void note_safe_point(const struct hf_cli *cli,
 	const struct hf_safe_point_state *state = &report->safe_point;
 
 	if (!report->safe_point_tries)
-		return;
-	if (state->unknown)
+		hf_cli_note(cli, "safe point: not looked for");
+	else if (state->unknown)
 		hf_cli_note(cli, "safe point: nothing is known of this "
 				 "allocator");
 	else if (hf_safe_point_is_safe(state))
@@ -135,9 +135,17 @@ void hf_snapshot_report_cost(const struct hf_cli *cli,
 			 pages[0] || faults[0] ? ", " : "", bytes);
 	}
 	if (pages[0] || faults[0] || peak[0])
-		hf_cli_note(cli, "afterwards, for %.1f ms: %s%s%s",
+		hf_cli_note(cli, "the frozen copy lived %.1f ms: %s%s%s",
 			    (double)report->child_life_ns / 1e6, pages, faults,
 			    peak);
+}
+
+void hf_snapshot_report_copy(const struct hf_cli *cli,
+			     const struct hf_spool_report *spool)
+{
+	if (!spool->is_whole && spool->why[0])
+		hf_cli_note(cli, "not copied out, so the frozen copy has to "
+			    "live while it is read: %s", spool->why);
 }
 
 void hf_snapshot_report_prediction(const struct hf_cli *cli,

@@ -3,6 +3,7 @@
 #ifndef HF_QUERY_CLI_SNAPSHOT_REPORT_H
 #define HF_QUERY_CLI_SNAPSHOT_REPORT_H
 
+#include "coredump/spool.h"
 #include "fork-agent/capture.h"
 #include "indexer/index.h"
 #include "query/cli/cli.h"
@@ -14,6 +15,10 @@ void hf_snapshot_report_pause(const struct hf_cli *cli,
 /** After the release: what the frozen child cost the process. */
 void hf_snapshot_report_cost(const struct hf_cli *cli,
 			     const struct hf_capture_report *report);
+
+/** After the copy, if there is none: why. */
+void hf_snapshot_report_copy(const struct hf_cli *cli,
+			     const struct hf_spool_report *spool);
 
 /** With -v: the pause beside its prediction; HF_UNKNOWN_U64: there is none. */
 void hf_snapshot_report_prediction(const struct hf_cli *cli,

@@ -127,6 +127,9 @@ static struct hf_error *copy_and_index(void *arg)
 	const struct hf_copy_report *copied = &work->record.copy;
 
 	err = copy(work);
+	if (!err && work->options->mode == HF_CAPTURE_FORK &&
+	    !work->options->spool_none)
+		hf_snapshot_report_copy(work->cli, &copied->spool);
 	if (!err)
 		err = hf_snapshot_core_write(&work->core, work->image,
 					     &work->record.row,

@@ -85,7 +85,7 @@ def every_member(heapfork, family, mode):
     with tempfile.TemporaryDirectory() as folder:
         watch = Watch(list(family.members))
         watch.start()
-        run, rows = take(heapfork, family.pid, folder, "--mode", mode)
+        run, rows = take(heapfork, family.pid, folder + "/", "--mode", mode)
         watch.over = True
         watch.join()
         check(run.returncode == 0, "%s: exit 0: %s" % (mode, run.stderr))
@@ -95,6 +95,8 @@ def every_member(heapfork, family, mode):
               "then each descendant, also of the second degree")
         check(watch.most <= 1, "never two stood at once (%s)" % watch.most)
         for row in rows:
+            check(row["file"] == "%s/%d.heap" % (folder, row["pid"]),
+                  "its file has a plain name: %s" % row["file"])
             pid, count = objects(row["file"])
             check(pid == row["pid"] and row["status"] == "ok" and
                   row["command"] == "victim_family" and row["pause_ms"] >= 0,
@@ -117,6 +119,9 @@ def one_fails(heapfork, family):
         run, rows = take(heapfork, family.pid,
                          os.path.join(folder, "w-%p.heap"))
         check(run.returncode == 9, "exit 9 if one fails: %d" % run.returncode)
+        check("process %d 'victim_family': '%s' exists" %
+              (pids[1], blocked) in run.stderr and "fix: " in run.stderr,
+              "and what to do about it is told: %s" % run.stderr)
         status = {row["pid"]: row["status"] for row in rows}
         check("exists" in status[pids[1]], "its row says why: %s" %
               status[pids[1]])
