@@ -6,6 +6,7 @@
 
 #include "coredump/process_image.h"
 #include "fork-agent/capture_steps.h"
+#include "fork-agent/exit_hold.h"
 #include "fork-agent/permission.h"
 #include "fork-agent/proc_task.h"
 #include "fork-agent/reap_left.h"
@@ -22,7 +23,8 @@ enum {
 };
 
 struct hf_frozen {
-	struct hf_tracer *tracer;
+	struct hf_tracer *tracer;   /* NULL: it stands at its end */
+	struct hf_exit_hold *hold;  /* then; borrowed */
 	pid_t pid; /* of the target */
 	struct hf_capture_report report;
 	bool released;
@@ -129,15 +131,37 @@ struct hf_error *hf_capture(const struct hf_capture_options *options,
 	return hf_capture_with_hooks(options, NULL, ret);
 }
 
+struct hf_error *hf_capture_at_exit(struct hf_exit_hold *hold, pid_t pid,
+				    struct hf_frozen **ret)
+{
+	struct hf_frozen *frozen = calloc(1, sizeof(*frozen));
+
+	if (!frozen)
+		return &hf_enomem;
+	frozen->hold = hold;
+	frozen->pid = pid;
+	frozen->report = *hf_exit_hold_report(hold);
+	*ret = frozen;
+	return NULL;
+}
+
 struct hf_error *hf_frozen_open_image(const struct hf_frozen *frozen,
 				      struct hf_image **ret)
 {
-	const struct hf_tracer_result *result =
-		hf_tracer_result(frozen->tracer);
+	const struct hf_tracer_result *result;
 
 	if (frozen->released)
 		return hf_error_create(HF_ERROR_TARGET_GONE,
 				       "the process was let go");
+	if (frozen->hold) {
+		size_t num;
+		const struct hf_thread *threads =
+			hf_exit_hold_threads(frozen->hold, &num);
+
+		return hf_process_image_open_self(
+			hf_exit_hold_tid(frozen->hold), threads, num, ret);
+	}
+	result = hf_tracer_result(frozen->tracer);
 	if (frozen->report.mode == HF_CAPTURE_STOP)
 		return hf_process_image_open_self(frozen->pid, result->threads,
 						  result->num_threads, ret);
@@ -159,7 +183,7 @@ struct hf_error *hf_frozen_check(const struct hf_frozen *frozen)
 	bool is_dead;
 	struct hf_error *err;
 
-	if (frozen->released)
+	if (frozen->released || frozen->hold)
 		return NULL;
 	is_dead = child && hf_proc_is_dead(child);
 	/* Only then: who kills it tells before it is dead. */
@@ -178,7 +202,7 @@ struct hf_error *hf_frozen_check(const struct hf_frozen *frozen)
 
 pid_t hf_frozen_pid(const struct hf_frozen *frozen)
 {
-	return hf_tracer_result(frozen->tracer)->child;
+	return frozen->hold ? 0 : hf_tracer_result(frozen->tracer)->child;
 }
 
 struct hf_error *hf_frozen_release(struct hf_frozen *frozen)
@@ -189,6 +213,11 @@ struct hf_error *hf_frozen_release(struct hf_frozen *frozen)
 	if (frozen->released)
 		return NULL;
 	frozen->released = true;
+	if (frozen->hold) {
+		err = hf_exit_hold_release(frozen->hold);
+		frozen->report = *hf_exit_hold_report(frozen->hold);
+		return err;
+	}
 	err = hf_tracer_release(frozen->tracer);
 	frozen->report = hf_tracer_result(frozen->tracer)->report;
 	frozen->report.num_attempts = num_attempts;

@@ -4,8 +4,10 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 
 /* glibc has the field, but not its name. */
 #ifndef sigev_notify_thread_id
@@ -15,9 +17,21 @@
 /* Guards a thing that is global by nature: the process's signal handlers. */
 static pthread_mutex_t clock_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void tick(int signal_number)
+/* An interrupted PTRACE_SEIZE (-ERESTARTNOINTR) is set back onto its `syscall`
+ * instruction, before we are called: step over it. */
+static void tick(int signal_number, siginfo_t *info, void *context)
 {
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	static const unsigned char syscall_insn[] = { 0x0f, 0x05 };
+
 	(void)signal_number;
+	if (info->si_code != SI_TIMER || !info->si_value.sival_int ||
+	    regs[REG_RAX] != SYS_ptrace || regs[REG_RDI] != PTRACE_SEIZE ||
+	    memcmp((const void *)regs[REG_RIP], syscall_insn,
+		   sizeof(syscall_insn)))
+		return;
+	regs[REG_RIP] += (greg_t)sizeof(syscall_insn);
+	regs[REG_RAX] = -EINTR;
 }
 
 static int free_signal(void)
@@ -32,12 +46,17 @@ static int free_signal(void)
 	return 0;
 }
 
-struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
-				    pid_t own_child,
-				    struct hf_trace_calls *calls)
+static struct hf_error *init(struct hf_wait_clock *clock, pid_t own_child,
+			     struct hf_trace_calls *calls, bool breaks_seize)
 {
-	struct sigaction action = { .sa_handler = tick }; /* no SA_RESTART */
-	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID };
+	struct sigaction action = {
+		.sa_sigaction = tick,
+		.sa_flags = SA_SIGINFO, /* no SA_RESTART */
+	};
+	struct sigevent event = {
+		.sigev_notify = SIGEV_THREAD_ID,
+		.sigev_value.sival_int = breaks_seize,
+	};
 	int signal_number;
 	sigset_t set;
 
@@ -66,6 +85,20 @@ struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
 	sigaddset(&set, signal_number);
 	pthread_sigmask(SIG_UNBLOCK, &set, &clock->saved_mask);
 	return NULL;
+}
+
+struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
+				    pid_t own_child,
+				    struct hf_trace_calls *calls)
+{
+	return init(clock, own_child, calls, false);
+}
+
+struct hf_error *hf_wait_clock_init_breaking(struct hf_wait_clock *clock,
+					     pid_t own_child,
+					     struct hf_trace_calls *calls)
+{
+	return init(clock, own_child, calls, true);
 }
 
 void hf_wait_clock_deinit(struct hf_wait_clock *clock)

@@ -44,6 +44,18 @@ struct hf_error *hf_wait_clock_init(struct hf_wait_clock *clock,
 				    pid_t own_child,
 				    struct hf_trace_calls *calls)
 	HF_MUST_CHECK;
+/**
+ * As hf_wait_clock_init; and a tick also ends a PTRACE_SEIZE with EINTR.
+ *
+ * While a thread runs exec, PTRACE_SEIZE waits for it, and exec waits for the
+ * ends of all other threads: of which one may be in a PTRACE_EVENT_EXIT stop,
+ * and wait for whoever is in PTRACE_SEIZE. The kernel would go on waiting after
+ * a signal.
+ */
+struct hf_error *hf_wait_clock_init_breaking(struct hf_wait_clock *clock,
+					     pid_t own_child,
+					     struct hf_trace_calls *calls)
+	HF_MUST_CHECK;
 /** Safe on an all-zero clock. */
 void hf_wait_clock_deinit(struct hf_wait_clock *clock);
 

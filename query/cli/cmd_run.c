@@ -14,6 +14,7 @@
 enum {
 	KEY_ON_SIGNAL = HF_KEY_RUN,
 	KEY_RSS,
+	KEY_AT_EXIT,
 	KEY_FORCE,
 };
 
@@ -30,6 +31,7 @@ struct run_args {
 	char **argv;         /* of the program */
 	int on_signal;       /* 0: none */
 	uint64_t rss_bytes;  /* 0: none */
+	bool at_exit;
 };
 
 static const struct argp_option options[] = {
@@ -43,6 +45,9 @@ static const struct argp_option options[] = {
 	  "For each USR1 or USR2 that heapfork is sent", 1 },
 	{ "rss", KEY_RSS, "SIZE", 0,
 	  "Each time its resident memory grows to this", 1 },
+	{ "at-exit", KEY_AT_EXIT, 0, 0,
+	  "At its end: it is traced until then, and stands there until its "
+	  "memory was read", 1 },
 	{ 0 },
 };
 
@@ -71,11 +76,12 @@ static error_t check(struct run_args *args, struct argp_state *state)
 
 	if (!args->argv)
 		argp_error(state, "which program? -- PROG [ARGUMENTS]");
-	if (!args->on_signal && !args->rss_bytes)
+	if (!args->on_signal && !args->rss_bytes && !args->at_exit)
 		args->on_signal = SIGUSR2;
 	if (snapshot->output)
 		check_pattern(snapshot->output, state);
 	if (snapshot->output && !snapshot->force &&
+	    (args->on_signal || args->rss_bytes) &&
 	    !hf_name_pattern_has(snapshot->output, 'n'))
 		argp_error(state, "'%s' would be the name of each snapshot: "
 			   "use %%n, or --force to keep the last",
@@ -109,6 +115,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!err && !args->rss_bytes)
 			argp_error(state, "--rss 0 is always passed");
 		break;
+	case KEY_AT_EXIT:
+		args->at_exit = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		/* The rest is for the program. */
 		args->argv = &state->argv[state->next - 1];
@@ -153,11 +162,13 @@ struct run {
 	struct hf_run_program *program;
 	char *pattern;
 	uint64_t number;      /* of the last snapshot */
+	bool is_over;         /* it was held at its end, and let go */
 	bool rss_passed;      /* and has not fallen since */
+	struct hf_exit_hold *hold; /* owned; NULL: not asked for, or failed */
 };
 
 /* Its failure is not the program's. */
-static void take(struct run *run)
+static void take_now(struct run *run)
 {
 	HF_AUTO(hf_snapshot_result) struct hf_snapshot_result *result =
 		&(struct hf_snapshot_result){ 0 };
@@ -171,6 +182,48 @@ static void take(struct run *run)
 		err = hf_snapshot_take(&run->snapshot, pid, path, result);
 	if (err)
 		hf_cli_report(err);
+}
+
+static void begin_hold(struct run *run)
+{
+	pid_t pid = hf_run_program_pid(run->program);
+	struct hf_error *err;
+
+	if (!run->args->at_exit || run->hold || run->is_over)
+		return;
+	err = hf_exit_hold_create(pid, &run->hold);
+	if (err)
+		hf_cli_warn(run->cli, hf_error_prefix(
+			err, "there will be no snapshot at its end"));
+}
+
+static void note_no_end(struct run *run)
+{
+	hf_cli_warn(run->cli, hf_error_cause(
+		hf_error_create(HF_ERROR_TARGET_GONE,
+				"there is no snapshot at the end of process "
+				"%d", hf_run_program_pid(run->program)),
+		"it was killed, or ended while another one was begun"));
+}
+
+static void take_at_exit(struct run *run)
+{
+	run->snapshot.at_exit = run->hold;
+	take_now(run);
+	run->snapshot.at_exit = NULL;
+}
+
+/* One tracer at a time: the hold makes room. Its end detaches, and stops
+ * nobody. */
+static void take(struct run *run)
+{
+	if (run->hold && !hf_exit_hold_is_held(run->hold)) {
+		hf_exit_hold_destroy(HF_TAKE(run->hold));
+		take_now(run);
+		begin_hold(run);
+	} else if (!run->hold) {
+		take_now(run);
+	}
 }
 
 /* Second number of statm, in pages. */
@@ -195,7 +248,7 @@ static void look_at_memory(struct run *run)
 	uint64_t limit = run->args->rss_bytes;
 	uint64_t now;
 
-	if (!limit)
+	if (!limit || run->is_over)
 		return;
 	now = resident_bytes(hf_run_program_pid(run->program));
 	if (now >= limit && !run->rss_passed) {
@@ -210,15 +263,28 @@ static struct hf_error *watch(struct run *run)
 {
 	int timeout_ms = run->args->rss_bytes ? RSS_INTERVAL_MS : -1;
 
+	begin_hold(run);
 	for (;;) {
 		enum hf_run_event event;
 		struct hf_error *err;
 
-		err = hf_run_program_wait(run->program, -1, timeout_ms,
-					  &event);
+		err = hf_run_program_wait(
+			run->program,
+			run->hold ? hf_exit_hold_fd(run->hold) : -1,
+			timeout_ms, &event);
+		if (!err && event == HF_RUN_ENDED && run->args->at_exit &&
+		    !run->is_over)
+			note_no_end(run);
 		if (err || event == HF_RUN_ENDED)
 			return err;
-		if (event == HF_RUN_SIGNAL)
+		if (run->hold && hf_exit_hold_is_over(run->hold)) {
+			if (hf_exit_hold_is_held(run->hold))
+				take_at_exit(run);
+			else
+				note_no_end(run);
+			hf_exit_hold_destroy(HF_TAKE(run->hold));
+			run->is_over = true;
+		} else if (event == HF_RUN_SIGNAL)
 			take(run);
 		else
 			look_at_memory(run);
@@ -309,6 +375,7 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	run.pattern = pattern;
 	/* Whatever became of our own work, the program's end is what counts. */
 	err = watch(&run);
+	hf_exit_hold_destroy(run.hold);
 	if (err)
 		hf_cli_report(err);
 	cli->exit_code = hf_run_program_exit_code(program);

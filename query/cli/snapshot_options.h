@@ -3,7 +3,7 @@
 #ifndef HF_QUERY_CLI_SNAPSHOT_OPTIONS_H
 #define HF_QUERY_CLI_SNAPSHOT_OPTIONS_H
 
-#include "fork-agent/capture.h"
+#include "fork-agent/exit_hold.h"
 #include "query/cli/cli.h"
 #include "query/cli/core_options.h"
 
@@ -19,6 +19,8 @@ struct hf_snapshot_options {
 	uint64_t start_time; /* of the process that is meant, as in
 			      * hf_capture_report; 0: whoever has the pid */
 	bool dry_run;       /* take none */
+
+	struct hf_exit_hold *at_exit; /* that stands so; NULL: capture it */
 
 	/* The file. */
 	bool force;

@@ -150,7 +150,11 @@ static struct hf_error *take(struct work *work,
 			     const struct hf_capture_options *capture)
 {
 	const struct hf_capture_report *report;
-	struct hf_error *err = hf_capture(capture, &work->frozen);
+	struct hf_exit_hold *hold = work->options->at_exit;
+	struct hf_error *err;
+
+	err = hold ? hf_capture_at_exit(hold, capture->pid, &work->frozen) :
+		     hf_capture(capture, &work->frozen);
 
 	if (err)
 		return err;
@@ -162,7 +166,7 @@ static struct hf_error *take(struct work *work,
 				       "belongs to another one now",
 				       capture->pid);
 	hf_snapshot_record_pause(&work->record, report);
-	if (capture->mode == HF_CAPTURE_FORK) {
+	if (report->mode == HF_CAPTURE_FORK) {
 		hf_snapshot_report_pause(work->cli, report);
 		hf_snapshot_report_prediction(
 			work->cli, report, work->record.predicted_pause_ns);

@@ -165,8 +165,34 @@ def inheritance(heapfork, grower, folder):
     check(run.end() == 0, "it ends")
 
 
-def signals(heapfork, grower, folder):
-    run = Run(heapfork, folder, [], [grower])
+def at_exit(heapfork, grower, folder):
+    run = Run(heapfork, folder, ["--at-exit", "-o", "e-%p.heap"], [grower])
+    run.tell("hold 1234", "held 1234")
+    check(run.end(5) == 5, "at exit: the exit code")
+    path = os.path.join(folder, "e-%d.heap" % run.pid)
+    check(held(path) == 1234, "all that it held at its exit: %d" % held(path))
+    db = sqlite3.connect("file:%s?mode=ro" % path, uri=True)
+    check(db.execute("SELECT source, partial FROM snapshot").fetchone() ==
+          ("stop", 0), "it stood, and the snapshot is whole")
+    # By a signal, after an exec, with another snapshot before.
+    run = Run(heapfork, folder, ["--at-exit", "--on-signal", "USR1"],
+              [grower])
+    run.tell("hold 10", "held 10")
+    run.tell("exec", "ready")
+    run.tell("hold 77", "held 77")
+    run.tool.send_signal(signal.SIGUSR1)
+    check(held(run.wait_for("victim_grower-%d-1.heap" % run.pid)) == 77,
+          "on the signal")
+    run.tell("hold 3", "held 80")
+    os.kill(run.pid, signal.SIGSEGV)
+    run.tool.stdin.close()
+    check(run.tool.wait(60) == 128 + signal.SIGSEGV, "the signal is told")
+    check(held(run.wait_for("victim_grower-%d-2.heap" % run.pid)) == 80,
+          "and what it held when it came")
+
+
+def signals(heapfork, grower, folder, *options):
+    run = Run(heapfork, folder, options, [grower])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
                    signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM,
                    signal.SIGWINCH, signal.SIGABRT):
@@ -271,6 +297,10 @@ def read_until(fd, text):
     return got
 
 
+def signals_before_the_exit(heapfork, grower, folder):
+    signals(heapfork, grower, folder, "--at-exit", "--on-signal", "USR2")
+
+
 def on_a_terminal(heapfork, grower, folder):
     """Job control and Ctrl-C: the program has each once."""
     shell, fd = pty.fork()
@@ -312,7 +342,8 @@ def main():
     exit_codes(heapfork)
     with tempfile.TemporaryDirectory() as folder:
         beforehand(heapfork, confine, folder)
-    for test in (inheritance, signals, on_signal, on_threshold, on_a_terminal):
+    for test in (inheritance, signals, on_signal, on_threshold, on_a_terminal,
+                 at_exit, signals_before_the_exit):
         with tempfile.TemporaryDirectory() as folder:
             test(heapfork, grower, folder)
 
