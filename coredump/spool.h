@@ -66,4 +66,7 @@ struct hf_error *hf_spool_image(struct hf_image *image,
  * from now on. Nothing happens to an image without a spool. */
 void hf_spool_discard(struct hf_image *image);
 
+/** Can a file for a copy be made in this folder? None is left. @return OS. */
+struct hf_error *hf_spool_probe(const char *dir) HF_MUST_CHECK;
+
 #endif

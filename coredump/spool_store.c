@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "coredump/spool.h"
+
 /* In memory bytes are read right to where they stay. For a file there is a
  * buffer; its pages are the kernel's to write out or to keep. */
 
@@ -55,29 +57,52 @@ static struct hf_error *map_memory(struct hf_spool_store *store)
 	return NULL;
 }
 
-static struct hf_error *open_file(struct hf_spool_store *store,
-				  const char *dir)
+static struct hf_error *cannot_make(int os_error, const char *dir)
+{
+	return hf_error_fix(hf_error_os(os_error, "cannot make a file in '%s'",
+					dir),
+			    "name a folder for the copy that exists, and that "
+			    "this user may write to");
+}
+
+static struct hf_error *open_unnamed(const char *dir, int *fd_ret)
 {
 	HF_AUTO_FREE char *name = NULL;
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
 
-	store->buffer = malloc(store->room);
-	if (!store->buffer)
-		return &hf_enomem;
-	store->fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
-	if (store->fd >= 0)
+	if (fd >= 0) {
+		*fd_ret = fd;
 		return NULL;
+	}
 	/* A file system without: then it has a name for a moment. */
 	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
-		return hf_error_os(errno, "cannot make a file in '%s'", dir);
+		return cannot_make(errno, dir);
 	if (asprintf(&name, "%s/.heapfork-spool-XXXXXX", dir) < 0) {
 		name = NULL;
 		return &hf_enomem;
 	}
-	store->fd = mkostemp(name, O_CLOEXEC);
-	if (store->fd < 0)
-		return hf_error_os(errno, "cannot make a file in '%s'", dir);
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return cannot_make(errno, dir);
 	unlink(name);
+	*fd_ret = fd;
 	return NULL;
+}
+
+struct hf_error *hf_spool_probe(const char *dir)
+{
+	HF_AUTO_FD int fd = -1;
+
+	return open_unnamed(dir, &fd);
+}
+
+static struct hf_error *open_file(struct hf_spool_store *store,
+				  const char *dir)
+{
+	store->buffer = malloc(store->room);
+	if (!store->buffer)
+		return &hf_enomem;
+	return open_unnamed(dir, &store->fd);
 }
 
 struct hf_error *hf_spool_store_create(enum hf_spool_place place,

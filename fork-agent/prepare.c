@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -395,6 +396,48 @@ static struct hf_error *open_file(pid_t pid, const char *name, int *fd_ret)
 			     NULL;
 }
 
+/* prctl(PR_SET_THP_DISABLE), as status shows it since Linux 5.0. */
+static struct hf_error *check_switch(pid_t pid)
+{
+	HF_AUTO_FREE char *text = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	hf_error_ignore(hf_read_file(path, &text, NULL));
+	return text && strstr(text, "\nTHP_enabled:\t0\n") ?
+		       unsupported("the process has switched huge pages off "
+				   "for itself (PR_SET_THP_DISABLE)") : NULL;
+}
+
+static struct hf_error *check_process(const struct hf_target *target,
+				      int *pidfd_ret)
+{
+	/* A pidfd is that of the main thread, and memory is found through a
+	 * thread that lives. */
+	if (target->live_tid != target->pid)
+		return unsupported("its main thread has ended, through which "
+				   "the kernel would find its memory");
+	*pidfd_ret = (int)syscall(SYS_pidfd_open, target->pid, 0);
+	if (*pidfd_ret < 0 && errno == ENOSYS)
+		return unsupported("this kernel has no pidfd_open: it came "
+				   "with Linux 5.3");
+	if (*pidfd_ret < 0)
+		return hf_error_os(errno, "cannot open process %d",
+				   target->pid);
+	return check_switch(target->pid);
+}
+
+struct hf_error *hf_prepare_check(pid_t pid)
+{
+	HF_AUTO_FD int pidfd = -1;
+	struct hf_target target;
+	struct hf_error *err = hf_preflight_check(pid, &target);
+
+	if (!err)
+		err = check_process(&target, &pidfd);
+	return err ? err : check_kernel(pidfd);
+}
+
 static struct hf_error *run(struct prepare *prepare)
 {
 	HF_AUTO_FD int pidfd = -1, pagemap_fd = -1, smaps_fd = -1;
@@ -410,20 +453,10 @@ static struct hf_error *run(struct prepare *prepare)
 	if (err)
 		return err;
 	prepare->report->checked = true;
-	/* A pidfd is that of the main thread, and memory is found through a
-	 * thread that lives. */
-	if (target.live_tid != target.pid)
-		return unsupported("its main thread has ended, through which "
-				   "the kernel would find its memory");
-	pidfd = (int)syscall(SYS_pidfd_open, target.pid, 0);
-	if (pidfd < 0 && errno == ENOSYS)
-		return unsupported("this kernel has no pidfd_open: it came "
-				   "with Linux 5.3");
-	if (pidfd < 0)
-		return hf_error_os(errno, "cannot open process %d",
-				   target.pid);
+	err = check_process(&target, &pidfd);
 	/* All three are of the process that was checked, or none is used. */
-	err = open_file(target.pid, "pagemap", &pagemap_fd);
+	if (!err)
+		err = open_file(target.pid, "pagemap", &pagemap_fd);
 	if (!err)
 		err = open_file(target.pid, "smaps", &smaps_fd);
 	if (!err)

@@ -66,6 +66,10 @@ struct hf_prepare_report {
 struct hf_error *hf_prepare(const struct hf_prepare_options *options,
 			    struct hf_prepare_report *ret) HF_MUST_CHECK;
 
+/** Would it be done? Nothing is changed. @return as hf_prepare, of what can be
+ * told beforehand. */
+struct hf_error *hf_prepare_check(pid_t pid) HF_MUST_CHECK;
+
 /** Of it, in 2 MiB blocks. */
 static inline uint64_t
 hf_prepare_bytes(const struct hf_prepare_report *report)

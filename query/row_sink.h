@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "util/error.h"
+#include "util/format.h"
 
 /* table  for people. Up to HF_TABLE_CHUNK_ROWS rows are kept to find the width
  *        of the columns; longer results come in chunks of that many, so memory
@@ -79,9 +80,6 @@ struct hf_error *hf_row_sink_tree_row(struct hf_row_sink *sink,
 				      size_t parent) HF_MUST_CHECK;
 
 struct hf_error *hf_row_sink_end(struct hf_row_sink *sink) HF_MUST_CHECK;
-
-/** "12.3 MiB": three digits, binary units; exact below 1 KiB. */
-void hf_format_bytes(int64_t bytes, char *buf, size_t size);
 
 static inline struct hf_value hf_value_null(void)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 
 /* The folder of a run that was killed stays. Each run holds a lock on its own
@@ -18,7 +19,10 @@
  */
 
 static const char folder_prefix[] = ".heapfork-";
-enum { FOLDER_RANDOM = 6 }; /* characters that mkdtemp chooses */
+enum {
+	FOLDER_RANDOM = 6,          /* characters that mkdtemp chooses */
+	MIN_FREE_BYTES = 256 << 10, /* less than any file of ours takes */
+};
 
 struct hf_output {
 	char *final_path; /* name after the commit */
@@ -46,6 +50,11 @@ static struct hf_error *cannot_write(const char *path, const char *dir,
 
 	switch (os_error) {
 	case ENOENT:
+		if (access(dir, F_OK) == 0)
+			return hf_error_fix(
+				hf_error_cause(err, "'%s' is no folder where "
+					       "files can be made", dir),
+				"choose another folder");
 		return hf_error_fix(
 			hf_error_cause(err, "there is no folder '%s'", dir),
 			"make it (mkdir -p), or choose another name");
@@ -176,6 +185,31 @@ static struct hf_error *make_folder(struct hf_output *output, const char *path,
 	}
 }
 
+/* Where not even the least file finds room, it is better to say so before
+ * anything is done for it. */
+static struct hf_error *check_free(const char *path, const char *dir)
+{
+	struct statvfs fs;
+
+	if (statvfs(dir, &fs) < 0 || !fs.f_blocks ||
+	    fs.f_bavail > MIN_FREE_BYTES / (fs.f_frsize ? fs.f_frsize : 1))
+		return NULL;
+	return hf_error_fix(
+		hf_error_cause(hf_error_create(HF_ERROR_NO_SPACE,
+					       "no room for '%s'", path),
+			       "the disk of '%s' is full", dir),
+		"write to a disk with more free space");
+}
+
+static struct hf_error *refuse_folder(const char *path)
+{
+	return hf_error_fix(
+		hf_error_cause(hf_error_create(HF_ERROR_USAGE,
+					       "'%s' cannot be a file", path),
+			       "a name that ends in '/' is that of a folder"),
+		"name the file, too: '%sNAME'", path);
+}
+
 struct hf_error *hf_output_begin(const char *path, bool force,
 				 struct hf_output **ret)
 {
@@ -194,6 +228,8 @@ struct hf_error *hf_output_begin(const char *path, bool force,
 	if (!*path)
 		return hf_error_create(HF_ERROR_USAGE,
 				       "the output's name is empty");
+	if (path[strlen(path) - 1] == '/')
+		return refuse_folder(path);
 	if (lstat(path, &st) == 0) {
 		if (!force)
 			return refuse_existing(path);
@@ -204,7 +240,9 @@ struct hf_error *hf_output_begin(const char *path, bool force,
 				path);
 	}
 	remove_left_folders(dir);
-	err = make_folder(output, path, dir);
+	err = check_free(path, dir);
+	if (!err)
+		err = make_folder(output, path, dir);
 	if (err)
 		return err;
 	if (asprintf(&output->path, "%s/out", output->dir) < 0) {

@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: MIT */
 #include "fork-agent/doctor/doctor.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "fork-agent/doctor/patient.h"
 #include "fork-agent/permission.h"
 #include "util/file.h"
+#include "util/format.h"
 
 static const struct {
 	void (*run)(struct hf_patient *patient);
@@ -48,6 +50,10 @@ static const struct {
 	{ hf_check_pids, false },
 	{ hf_check_reading, false },
 	{ hf_check_pagemap_scan, false },
+	/* What was asked for besides. */
+	{ hf_check_prepare, true },
+	{ hf_check_spool, true },
+	{ hf_check_disk, false },
 };
 
 bool hf_doctor_field(const char *text, const char *name, uint64_t *ret)
@@ -64,6 +70,17 @@ bool hf_doctor_field(const char *text, const char *name, uint64_t *ret)
 		line = *end ? end + 1 : end;
 	}
 	return false;
+}
+
+const char *hf_patient_size(const struct hf_patient *patient, uint64_t bytes,
+			    char buf[HF_DOCTOR_SIZE_LEN])
+{
+	if (patient->options->exact_bytes)
+		snprintf(buf, HF_DOCTOR_SIZE_LEN, "%" PRIu64 " bytes", bytes);
+	else
+		hf_format_bytes(bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes,
+				buf, HF_DOCTOR_SIZE_LEN);
+	return buf;
 }
 
 bool hf_doctor_number(const char *path, uint64_t *ret)

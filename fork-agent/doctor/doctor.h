@@ -15,6 +15,11 @@ struct hf_doctor_options {
 	uint64_t max_pause_ns;    /* a longer prediction is a blocker; 0: none */
 	uint64_t keep_free_bytes; /* that should stay free; 0: the default of
 				   * headroom.h */
+	bool exact_bytes;         /* sizes in texts: no KiB or MiB */
+	/* What else a capture with these options needs; checked if set. */
+	bool prepare;
+	const char *spool_dir;    /* borrowed */
+	const char *output;       /* name of the file; borrowed */
 };
 
 /**

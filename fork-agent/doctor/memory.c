@@ -15,11 +15,6 @@
 
 enum { MIB = 1 << 20 };
 
-static unsigned int mib(uint64_t bytes)
-{
-	return (unsigned int)(bytes / MIB);
-}
-
 static uint64_t meminfo(const char *name)
 {
 	HF_AUTO_FREE char *text = NULL;
@@ -33,6 +28,8 @@ static uint64_t meminfo(const char *name)
 
 void hf_check_overcommit(struct hf_patient *patient)
 {
+	char committed_text[HF_DOCTOR_SIZE_LEN], limit_text[HF_DOCTOR_SIZE_LEN];
+	char needed_text[HF_DOCTOR_SIZE_LEN];
 	uint64_t mode, limit, committed, needed;
 	struct hf_check *check;
 
@@ -59,8 +56,11 @@ void hf_check_overcommit(struct hf_patient *patient)
 	needed = patient->account.committed_bytes;
 	check = hf_checkup_add(
 		patient->checkup, "overcommit", HF_VERDICT_OK,
-		"vm.overcommit_memory is 2: %u MiB of %u MiB are promised, the "
-		"fork needs %u MiB", mib(committed), mib(limit), mib(needed));
+		"vm.overcommit_memory is 2: %s of %s are promised, the fork "
+		"needs %s",
+		hf_patient_size(patient, committed, committed_text),
+		hf_patient_size(patient, limit, limit_text),
+		hf_patient_size(patient, needed, needed_text));
 	hf_check_value(check, limit > committed ? limit - committed : 0,
 		       "bytes");
 	if (committed <= limit && needed <= limit - committed)
@@ -82,19 +82,22 @@ static void judge_room(struct hf_patient *patient, struct hf_check *check,
 	const struct hf_prediction *prediction = &patient->prediction;
 	uint64_t spare = state->spare_bytes > 0 ?
 				 (uint64_t)state->spare_bytes : 0;
+	char keep[HF_DOCTOR_SIZE_LEN], child[HF_DOCTOR_SIZE_LEN];
+	char most[HF_DOCTOR_SIZE_LEN];
 	const char *where = state->where[0] ? "in that cgroup" :
 					      "on the machine";
 
 	hf_check_value(check, spare, "bytes");
 	if (!patient->has_prediction)
 		return;
+	hf_patient_size(patient, state->keep_bytes, keep);
+	hf_patient_size(patient, prediction->child_bytes, child);
+	hf_patient_size(patient, prediction->most_bytes, most);
 	if (spare < prediction->child_bytes) {
 		hf_check_block(check, HF_ERROR_NO_SPACE);
-		hf_check_cause(check, "the child needs %u MiB before the "
-			       "process has written anything; less than %u "
-			       "MiB would stay free",
-			       mib(prediction->child_bytes) + 1,
-			       mib(state->keep_bytes));
+		hf_check_cause(check, "the child needs %s before the process "
+			       "has written anything; less than the %s that "
+			       "have to stay free would be left", child, keep);
 		hf_check_fix(check, "free memory %s, or raise the limit",
 			     where);
 		hf_check_fix_by_stop(check);
@@ -102,9 +105,7 @@ static void judge_room(struct hf_patient *patient, struct hf_check *check,
 		check->verdict = HF_VERDICT_WARNING;
 		hf_check_cause(check, "if the process writes to all of its "
 			       "memory while the child is read, that takes "
-			       "%u MiB; %u MiB have to stay free",
-			       mib(prediction->most_bytes),
-			       mib(state->keep_bytes));
+			       "%s; %s have to stay free", most, keep);
 		hf_check_fix(check, "take the snapshot when it writes less, "
 			     "or free memory %s", where);
 		hf_check_fix_by_stop(check);
@@ -116,6 +117,7 @@ void hf_check_headroom(struct hf_patient *patient)
 	HF_AUTO(hf_headroom) struct hf_headroom *headroom = NULL;
 	HF_AUTO_FREE struct hf_headroom_state *state =
 		calloc(1, sizeof(*state));
+	char size[HF_DOCTOR_SIZE_LEN];
 	struct hf_check *check;
 	struct hf_error *err;
 
@@ -135,8 +137,9 @@ void hf_check_headroom(struct hf_patient *patient)
 		return;
 	}
 	check = hf_checkup_add(patient->checkup, "headroom", HF_VERDICT_OK,
-			       "%u MiB are free %s%s%s, the tightest place",
-			       mib(state->free_bytes),
+			       "%s are free %s%s%s, the tightest place",
+			       hf_patient_size(patient, state->free_bytes,
+					       size),
 			       state->where[0] ? "in cgroup '" :
 						 "on the machine",
 			       state->where, state->where[0] ? "'" : "");
@@ -146,22 +149,24 @@ void hf_check_headroom(struct hf_patient *patient)
 void hf_check_swap(struct hf_patient *patient)
 {
 	uint64_t swapped = patient->account.swap_bytes;
+	char size[HF_DOCTOR_SIZE_LEN];
 	struct hf_check *check = hf_checkup_add(
 		patient->checkup, "swap", HF_VERDICT_OK,
-		"%u MiB of swap are free on the machine",
-		mib(meminfo("SwapFree")));
+		"%s of swap are free on the machine",
+		hf_patient_size(patient, meminfo("SwapFree"), size));
 
 	if (!patient->has_account || swapped < MIB)
 		return;
 	check->verdict = HF_VERDICT_WARNING;
 	hf_check_value(check, swapped, "bytes");
-	hf_check_cause(check, "%u MiB of the process are in swap: they have to "
-		       "be read from there, which takes memory and time",
-		       mib(swapped));
+	hf_check_cause(check, "%s of the process are in swap: they have to be "
+		       "read from there, which takes memory and time",
+		       hf_patient_size(patient, swapped, size));
 }
 
 void hf_check_cost(struct hf_patient *patient)
 {
+	char child[HF_DOCTOR_SIZE_LEN], most[HF_DOCTOR_SIZE_LEN];
 	struct hf_check *check;
 
 	if (!patient->has_prediction) {
@@ -171,9 +176,11 @@ void hf_check_cost(struct hf_patient *patient)
 	}
 	check = hf_checkup_add(
 		patient->checkup, "memory", HF_VERDICT_OK,
-		"the child takes about %.1f MiB for page tables; at most %.1f "
-		"MiB if the process writes to all of its memory meanwhile",
-		(double)patient->prediction.child_bytes / MIB,
-		(double)patient->prediction.most_bytes / MIB);
+		"the child takes about %s for page tables; at most %s if the "
+		"process writes to all of its memory meanwhile",
+		hf_patient_size(patient, patient->prediction.child_bytes,
+				child),
+		hf_patient_size(patient, patient->prediction.most_bytes,
+				most));
 	hf_check_value(check, patient->prediction.most_bytes, "bytes");
 }

@@ -46,6 +46,12 @@ static inline bool hf_patient_we_can(const struct hf_patient *patient,
 uint64_t hf_patient_field(const struct hf_patient *patient, const char *name,
 			  uint64_t missing);
 
+enum { HF_DOCTOR_SIZE_LEN = 32 };
+
+/** A size in the style that was asked for, in `buf`, which is returned. */
+const char *hf_patient_size(const struct hf_patient *patient, uint64_t bytes,
+			    char buf[HF_DOCTOR_SIZE_LEN]);
+
 /** A number in a file, as of /proc/sys. @return false: not there. */
 bool hf_doctor_number(const char *path, uint64_t *ret);
 
@@ -95,5 +101,11 @@ void hf_check_cost(struct hf_patient *patient);
 /* kernel.c: what this kernel can do */
 void hf_check_pagemap_scan(struct hf_patient *patient);
 void hf_check_pause(struct hf_patient *patient);
+
+
+/* wishes.c: what only a capture with these options needs */
+void hf_check_prepare(struct hf_patient *patient);
+void hf_check_spool(struct hf_patient *patient);
+void hf_check_disk(struct hf_patient *patient);
 
 #endif

@@ -186,6 +186,7 @@ void hf_check_not_copied(struct hf_patient *patient)
 {
 	const struct hf_memory_account *account = &patient->account;
 	uint64_t left_out = account->dontfork_bytes + account->wipe_bytes;
+	char kept[HF_DOCTOR_SIZE_LEN], shared[HF_DOCTOR_SIZE_LEN];
 	struct hf_check *check;
 
 	if (!patient->has_account) {
@@ -194,10 +195,11 @@ void hf_check_not_copied(struct hf_patient *patient)
 		return;
 	}
 	check = hf_checkup_add(patient->checkup, "not-copied", HF_VERDICT_OK,
-			       "%" PRIu64 " MiB kept out of forks "
-			       "(MADV_DONTFORK, MADV_WIPEONFORK), %" PRIu64
-			       " MiB of shared memory",
-			       left_out / MIB, account->shared_bytes / MIB);
+			       "%s kept out of forks (MADV_DONTFORK, "
+			       "MADV_WIPEONFORK), %s of shared memory",
+			       hf_patient_size(patient, left_out, kept),
+			       hf_patient_size(patient, account->shared_bytes,
+					       shared));
 	hf_check_value(check, left_out, "bytes");
 	/* Less than that is everywhere: random number generators. */
 	if (left_out < MIB && account->shared_bytes < MIB)
@@ -213,10 +215,11 @@ void hf_check_not_copied(struct hf_patient *patient)
 void hf_check_pinned(struct hf_patient *patient)
 {
 	uint64_t bytes = hf_patient_field(patient, "VmPin", 0) * 1024;
+	char size[HF_DOCTOR_SIZE_LEN];
 	struct hf_check *check = hf_checkup_add(
 		patient->checkup, "pinned", HF_VERDICT_OK,
-		"%" PRIu64 " MiB are pinned for devices or io_uring",
-		bytes / MIB);
+		"%s are pinned for devices or io_uring",
+		hf_patient_size(patient, bytes, size));
 
 	hf_check_value(check, bytes, "bytes");
 	if (!bytes)

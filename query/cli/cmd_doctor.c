@@ -111,7 +111,9 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 	if (args.reap)
 		return reap(cli, &args);
 	return hf_checkup_print(cli, &(struct hf_doctor_options){
-					     .pid = (pid_t)args.pid });
+					     .pid = (pid_t)args.pid,
+					     .exact_bytes =
+						     cli->rows.exact_bytes });
 }
 
 const struct hf_verb hf_verb_doctor = {

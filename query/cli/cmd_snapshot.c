@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "query/cli/checkup_rows.h"
+#include "query/cli/snapshot_core.h"
 #include "query/cli/snapshot_family.h"
 #include "query/cli/snapshot_take.h"
 #include "util/output.h"
@@ -11,11 +12,17 @@
 static struct hf_error *dry_run(const struct hf_snapshot_options *options)
 {
 	HF_AUTO(hf_output) struct hf_output *output = NULL;
+	HF_AUTO(hf_snapshot_core) struct hf_snapshot_core *core =
+		&(struct hf_snapshot_core){ 0 };
 	struct hf_error *err = NULL;
 
 	if (options->output)
 		err = hf_output_begin(options->output, options->force,
 				      &output);
+	if (!err)
+		err = hf_snapshot_core_begin(core, &options->core,
+					     (pid_t)options->pid,
+					     options->force);
 	if (err)
 		return err;
 	return hf_checkup_print(
@@ -24,6 +31,10 @@ static struct hf_error *dry_run(const struct hf_snapshot_options *options)
 			.mode = options->mode,
 			.keep_free_bytes = options->keep_memory_free,
 			.max_pause_ns = options->max_pause_ms * 1000 * 1000,
+			.exact_bytes = options->cli->rows.exact_bytes,
+			.prepare = options->prepare,
+			.spool_dir = options->spool_dir,
+			.output = options->output,
 		});
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "query/cli/cli.h"
 #include "query/printable.h"
@@ -28,9 +29,32 @@ static void print_error(const char *label, struct hf_error *err)
 	hf_error_destroy(err);
 }
 
+/* The error of no memory has no room for more than its message. */
+static void explain_no_memory(void)
+{
+	struct rlimit limit;
+	char size[32];
+
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY) {
+		print_line("cause", "heapfork got no more memory from the "
+				    "kernel");
+		print_line("fix", "free memory on the machine, or in the "
+				  "cgroup of heapfork");
+		return;
+	}
+	hf_format_bytes((int64_t)limit.rlim_cur, size, sizeof(size));
+	fprintf(stderr, "cause: the address space of heapfork is limited to %s "
+		"(RLIMIT_AS)\n", size);
+	print_line("fix", "raise that limit: ulimit -v unlimited");
+}
+
 void hf_cli_report(struct hf_error *err)
 {
+	bool explain = err->code == HF_ERROR_NO_MEMORY && !err->cause;
+
 	print_error("heapfork", err);
+	if (explain)
+		explain_no_memory();
 }
 
 void hf_cli_warn(const struct hf_cli *cli, struct hf_error *warning)

@@ -223,7 +223,9 @@ struct hf_error *hf_snapshot_take(const struct hf_snapshot_options *options,
 	if (err)
 		return err;
 	capture = capture_options(options, pid, finder);
-	if (output_path)
+	if (options->spool_dir)
+		err = hf_spool_probe(options->spool_dir);
+	if (!err && output_path)
 		err = hf_output_begin(output_path, options->force, &output);
 	if (!err)
 		err = hf_snapshot_core_begin(core, &options->core, pid,

@@ -164,6 +164,94 @@ def other_allocator(heapfork, program, folder):
     victim.end()
 
 
+def dry(heapfork, pid, *options):
+    done = run(heapfork, "snapshot", "-p", str(pid), "--dry-run", "--json",
+               *options)
+    rows = json.loads(done.stdout) if done.stdout else []
+    return done, {row["check"]: row for row in rows}
+
+
+def what_else_is_needed(heapfork, program, folder):
+    """Output, room on its disk, --spool and --prepare are looked at, and what
+    is refused is refused before the pause."""
+    victim = Victim([program, "8", "small"])
+    base = ["-p", str(victim.pid)]
+    output = os.path.join(folder, "a.heap")
+    missing = os.path.join(folder, "missing")
+    done, rows = dry(heapfork, victim.pid, "-o", output, "--prepare",
+                     "--spool", folder)
+    check(done.returncode == 0, "a dry run with all of it: " + done.stderr)
+    free = os.statvfs(folder)
+    free = free.f_bavail * free.f_frsize
+    check(free / 4 < rows["disk"]["value"] < free * 4,
+          "disk: as much is free as there is")
+    check(free / 4 < rows["spool"]["value"] < free * 4, "spool, too")
+    check(rows["prepare"]["verdict"] in ("ok", "warning"), "prepare")
+    plain = dry(heapfork, victim.pid)[1]
+    check(not {"disk", "spool", "prepare"} & set(plain), "if asked for only")
+    for options, code, said in (
+            (["-o", folder + "/x/"], 2, "ends in '/'"),
+            (["-o", missing + "/a.heap"], 10, "there is no folder"),
+            (["-o", "/proc/x.heap"], 10, "no folder where files can be made"),
+            (["-o", output, "--spool", missing], 10,
+             "cannot make a file in '%s'" % missing)):
+        for more in [], ["--dry-run"]:
+            done = run(heapfork, "snapshot", *base, *options, *more)
+            check(done.returncode == code and said in
+                  done.stdout + done.stderr and "paused" not in done.stderr,
+                  "%s %s: exit %d, '%s', no pause: %d %s" %
+                  (options, more, code, said, done.returncode, done.stderr))
+    check("there is no folder '/proc'" not in
+          run(heapfork, "snapshot", *base, "-o", "/proc/x.heap").stderr,
+          "/proc is a folder")
+    check(os.listdir(folder) == [], "nothing is left")
+    victim.end()
+
+
+def a_full_disk(heapfork, program, folder):
+    victim = Victim([program, "8", "small"])
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=64k none \"$1\" "
+         "&& shift && exec \"$@\"", "sh", folder, heapfork, "snapshot", "-p",
+         str(victim.pid), "-o", os.path.join(folder, "a.heap")],
+        capture_output=True, text=True)
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        print("skipped: a file system of its own cannot be mounted here")
+    else:
+        check(done.returncode == 6 and "no room for" in done.stderr and
+              "paused" not in done.stderr, "a full disk: exit 6 before the "
+              "pause, not %d: %s" % (done.returncode, done.stderr))
+    victim.end()
+
+
+def little_address_space(heapfork, program, folder):
+    if os.environ.get("HF_SANITIZED"):
+        return
+    victim = Victim([program, "100", "blocks"])
+    done = subprocess.run(
+        ["sh", "-c", "ulimit -v 40000; exec \"$@\"", "sh", heapfork,
+         "snapshot", "-p", str(victim.pid), "-o",
+         os.path.join(folder, "m.heap")], capture_output=True, text=True)
+    check(done.returncode == 10 and "cause: the address space of heapfork is "
+          "limited to 39.1 MiB" in done.stderr and "fix: " in done.stderr,
+          "RLIMIT_AS is named: %d %s" % (done.returncode, done.stderr))
+    check(os.listdir(folder) == [] and victim.alive(), "nothing else happens")
+    victim.end()
+
+
+def sizes_are_readable(heapfork, program):
+    victim = Victim([program, "8", "small"])
+    base = ["snapshot", "-p", str(victim.pid), "--dry-run"]
+    text = run(heapfork, *base, "--keep-memory-free", "100T").stdout
+    check("100.0 TiB" in text, "100 TiB: " + text)
+    check(not re.search(r"[0-9]{5,} [KMGT]iB", text), "no number is long")
+    text = run(heapfork, *base, "--bytes").stdout
+    check(re.search(r"child takes about [0-9]+ bytes", text) and
+          not re.search(r"[0-9] [KMGT]iB", text.replace("4 KiB", "")),
+          "--bytes: exact ones")
+    victim.end()
+
+
 def max_pause(heapfork, program, folder):
     victim = heap(program, 256, "small")
     output = os.path.join(folder, "a.heap")
@@ -254,10 +342,14 @@ def main():
     heapfork, program = sys.argv[1:3]
     nobody_is_stopped(heapfork, program)
     says_the_same(heapfork, program)
+    sizes_are_readable(heapfork, program)
     threads_count(heapfork, program)
     prediction_grows(heapfork, program)
     with tempfile.TemporaryDirectory() as folder:
         other_allocator(heapfork, program, folder)
+        what_else_is_needed(heapfork, program, folder)
+        a_full_disk(heapfork, program, folder)
+        little_address_space(heapfork, program, folder)
         timeout(heapfork, program, folder)
         max_pause(heapfork, program, folder)
     with tempfile.TemporaryDirectory() as folder:
