@@ -76,10 +76,12 @@ static struct hf_error *attempts(const struct hf_capture_options *options,
 	}
 }
 
-/* What earlier tools left to whichever target when they were killed. */
+/* What earlier tools left to this process when they were killed. */
 static void reap_left(const struct hf_capture_options *options)
 {
 	const struct hf_reap_left_options left = {
+		.pid = options->pid,
+		.limit = { options->deadline_ns, options->cancelled },
 		.journal_dir = options->journal_dir,
 	};
 	struct hf_reap_left_result result;

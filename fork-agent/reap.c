@@ -45,6 +45,7 @@ struct reaper {
 	struct hf_wait_clock *clock;
 	uint8_t *xstate;          /* of the thread that is borrowed */
 	size_t xstate_room;
+	const struct hf_reap_limit *limit;
 	uint64_t pause_ns;
 	size_t num_picky;         /* such threads, still */
 	HF_ARRAY(struct candidate) candidates;
@@ -52,6 +53,12 @@ struct reaper {
 	 * they must be let go, if there is nothing else to do with them. */
 	HF_ARRAY(pid_t) late;
 };
+
+bool hf_reap_limit_is_over(const struct hf_reap_limit *limit)
+{
+	return (limit->deadline_ns && hf_now_ns() >= limit->deadline_ns) ||
+	       (limit->cancelled && *limit->cancelled);
+}
 
 static bool is_late(const struct reaper *reaper, pid_t tid)
 {
@@ -256,6 +263,7 @@ static struct hf_error *try_all(struct reaper *reaper)
 	if (reaper->num_picky > PICKY_MAX)
 		reaper->num_picky = PICKY_MAX;
 	for (size_t i = 0; i < reaper->candidates.num &&
+			   !hf_reap_limit_is_over(reaper->limit) &&
 			   is_zombie(reaper->target, reaper->child); i++) {
 		const struct candidate *candidate =
 			&reaper->candidates.data[i];
@@ -287,6 +295,7 @@ static void let_late_go(struct reaper *reaper)
 struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 			       struct hf_way *way,
 			       struct hf_wait_clock *clock,
+			       const struct hf_reap_limit *limit,
 			       uint64_t *pause_ns_ret)
 {
 	struct reaper reaper = {
@@ -294,6 +303,7 @@ struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 		.child = child,
 		.way = way,
 		.clock = clock,
+		.limit = limit,
 		.xstate_room = hf_xstate_max_bytes(),
 	};
 	uint64_t end = hf_now_ns() + (uint64_t)ROUNDS_MS * 1000000;
@@ -303,7 +313,8 @@ struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 	if (!reaper.xstate)
 		return &hf_enomem;
 	err = try_all(&reaper);
-	while (is_zombie(target, child) && hf_now_ns() < end) {
+	while (is_zombie(target, child) && hf_now_ns() < end &&
+	       !hf_reap_limit_is_over(limit)) {
 		usleep(ROUND_PAUSE_US);
 		hf_error_destroy(err);
 		err = try_all(&reaper);

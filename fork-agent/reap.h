@@ -3,7 +3,17 @@
 #ifndef HF_FORK_AGENT_REAP_H
 #define HF_FORK_AGENT_REAP_H
 
+#include <signal.h>
+
 #include "fork-agent/child.h"
+
+/** When to give up. All zero: when every thread was tried for some time. */
+struct hf_reap_limit {
+	uint64_t deadline_ns;    /* monotonic; 0: none */
+	const volatile sig_atomic_t *cancelled; /* borrowed; may be NULL */
+};
+
+bool hf_reap_limit_is_over(const struct hf_reap_limit *limit);
 
 /**
  * A child without an exit signal is a zombie until its parent waits for it
@@ -14,12 +24,14 @@
  *
  * @param way prepared anew here; its state tells afterwards whether the thread
  * would have found home alone.
+ * @param limit looked at between one thread and the next.
  * @param pause_ns_ret how long the thread was stopped.
  * @return NULL if no zombie is left; else why one is.
  */
 struct hf_error *hf_reap_child(pid_t target, const struct hf_child *child,
 			       struct hf_way *way,
 			       struct hf_wait_clock *clock,
+			       const struct hf_reap_limit *limit,
 			       uint64_t *pause_ns_ret) HF_MUST_CHECK;
 
 #endif

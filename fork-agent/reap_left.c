@@ -38,6 +38,7 @@ struct search {
 	pid_t target;
 	uint64_t since;     /* clock ticks after boot */
 	pid_t child;        /* this one only; 0: any */
+	const struct job *job;
 	bool is_recorded;   /* a capture has begun then, and did not end */
 	HF_ARRAY(struct left_child) found;
 };
@@ -57,6 +58,14 @@ struct job {
 };
 
 /* ---- which children ---- */
+
+static bool is_in_use(const struct job *job, pid_t child)
+{
+	for (size_t i = 0; job && i < job->in_use.num; i++)
+		if (job->in_use.data[i] == child)
+			return true;
+	return false;
+}
 
 /* Ours end by exit(0), die with their tool, or, where there was no way home,
  * by a fault. One that ended otherwise is the target's own, which may want to
@@ -81,7 +90,8 @@ static struct hf_error *consider(struct search *search, pid_t pid)
 	if (stat.parent != search->target || stat.exit_signal != 0 ||
 	    !(stat.flags & FORKED_NO_EXEC) ||
 	    stat.start_time < search->since ||
-	    (search->child && pid != search->child))
+	    (search->child && pid != search->child) ||
+	    is_in_use(search->job, pid))
 		return NULL;
 	child.is_zombie = stat.state == 'Z';
 	if (child.is_zombie && !is_our_end(search, stat.exit_code))
@@ -139,12 +149,10 @@ static void keep_error(struct job *job, struct hf_error *err)
 	job->err = err;
 }
 
-static bool is_in_use(const struct job *job, pid_t child)
+/* Is there no time left? */
+static bool is_over(const struct job *job)
 {
-	for (size_t i = 0; i < job->in_use.num; i++)
-		if (job->in_use.data[i] == child)
-			return true;
-	return false;
+	return hf_reap_limit_is_over(&job->options->limit);
 }
 
 static void reap_one(struct job *job, const struct hf_target *target,
@@ -163,7 +171,7 @@ static void reap_one(struct job *job, const struct hf_target *target,
 	if (!err) {
 		hf_wait_clock_start(&clock);
 		err = hf_reap_child(target->pid, child, &way, &clock,
-				    &pause_ns);
+				    &job->options->limit, &pause_ns);
 		hf_wait_clock_deinit(&clock);
 		hf_way_deinit(&way);
 	}
@@ -185,7 +193,8 @@ static bool reap_found(struct job *job, const struct hf_target *target,
 	uint32_t num_left = job->result->num_left;
 	struct hf_error *err = find_children(search);
 
-	for (int ms = 0; !err && any_lives(search) && ms < DYING_LIMIT_MS;
+	for (int ms = 0; !err && any_lives(search) && !is_over(job) &&
+			 ms < DYING_LIMIT_MS;
 	     ms += DYING_PAUSE_US / 1000) {
 		usleep(DYING_PAUSE_US);
 		err = find_children(search);
@@ -197,11 +206,11 @@ static bool reap_found(struct job *job, const struct hf_target *target,
 	for (size_t i = 0; i < search->found.num; i++) {
 		struct hf_child child = { .pid = search->found.data[i].pid };
 
-		if (search->found.data[i].is_zombie &&
-		    !is_in_use(job, child.pid))
+		if (search->found.data[i].is_zombie && !is_over(job))
 			reap_one(job, target, &child);
 	}
-	return num_left == job->result->num_left && !any_lives(search);
+	return num_left == job->result->num_left && !any_lives(search) &&
+	       !is_over(job);
 }
 
 /* Several records may lead to the same children: one look is enough. */
@@ -226,6 +235,7 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 		.since = record->since,
 		.child = record->child,
 		.is_recorded = true,
+		.job = job,
 	};
 	struct hf_target target;
 	struct hf_error *err;
@@ -252,6 +262,16 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 	return is_done && is_final ? HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
 }
 
+static bool is_gone(const struct hf_journal_record *record)
+{
+	struct hf_proc_stat stat;
+	struct hf_error *err = hf_proc_stat_read(record->target, 0, &stat);
+	bool gone = err && err->code == HF_ERROR_TARGET_GONE;
+
+	hf_error_ignore(err);
+	return gone || (!err && stat.start_time != record->target_start);
+}
+
 /* The first look: whose tool lives, and is there anything to do? */
 static enum hf_journal_verdict look(void *arg,
 				    const struct hf_journal_record *record,
@@ -267,7 +287,11 @@ static enum hf_journal_verdict look(void *arg,
 		err = hf_array_append(&job->dead, *record);
 	if (err)
 		keep_error(job, err);
-	return HF_JOURNAL_KEEP;
+	/* Others that live are left in peace. */
+	return is_dead && job->options->pid &&
+			       job->options->pid != record->target &&
+			       is_gone(record) ?
+		       HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
 }
 
 static enum hf_journal_verdict reap(void *arg,
@@ -288,7 +312,10 @@ static void *work(void *arg)
 
 	hf_journal_for_each(job->options->journal_dir, reap, job);
 	if (job->options->unrecorded) {
-		struct search search = { .target = job->options->pid };
+		struct search search = {
+			.target = job->options->pid,
+			.job = job,
+		};
 		struct hf_target target;
 		struct hf_error *err =
 			hf_preflight_check(job->options->pid, &target);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "fork-agent/reap.h"
 #include "util/error.h"
 
 /* A tool that is killed between the fork and its end leaves one zombie to its
@@ -19,6 +20,7 @@ struct hf_reap_left_options {
 			   * called exec. The program itself may have made it,
 			   * and may still want its exit status: only on the
 			   * explicit wish of the user; needs a pid */
+	struct hf_reap_limit limit; /* all zero: none */
 	const char *journal_dir; /* NULL: the default, see journal.h */
 };
 

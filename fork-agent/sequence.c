@@ -739,6 +739,7 @@ static void count_faults(struct hf_sequence *sequence)
 
 struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 {
+	const struct hf_reap_limit no_limit = { 0 };
 	struct hf_capture_report *report = &sequence->report;
 	struct hf_error *err;
 
@@ -756,7 +757,7 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 	hf_child_kill(&sequence->child, &sequence->clock);
 	report->child_life_ns = hf_now_ns() - sequence->fork_done_ns;
 	err = hf_reap_child(sequence->target.pid, &sequence->child,
-			    &sequence->way, &sequence->clock,
+			    &sequence->way, &sequence->clock, &no_limit,
 			    &report->reap_ns);
 	if (report->way_home == HF_WAY_HOME_FULL)
 		report->way_home = sequence->way.state;

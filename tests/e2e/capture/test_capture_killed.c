@@ -552,6 +552,41 @@ static void a_record_is_kept_as_long_as_its_tool_lives(void **state)
 	end_survivor(&survivor);
 }
 
+static void what_was_left_to_another_process_stays(void **state)
+{
+	const sig_atomic_t cancelled = 1;
+	struct hf_reap_left_options left = { .journal_dir = journal_dir };
+	struct hf_capture_options options = { .journal_dir = journal_dir };
+	struct hf_reap_left_result result;
+	struct survivor survivor, other;
+	struct hf_frozen *frozen;
+
+	(void)state;
+	start_survivor(&survivor, "0", "1");
+	start_survivor(&other, "0", "1");
+	for (int64_t call = 20; hf_test_num_zombies(other.victim.pid) == 0;
+	     call++) {
+		assert_true(wait_for_tool(start_tool(other.victim.pid,
+						     call)));
+		check_survivor(&other);
+	}
+	options.pid = survivor.victim.pid;
+	assert_hf_ok(hf_capture(&options, &frozen));
+	assert_hf_ok(hf_frozen_release(frozen));
+	hf_frozen_destroy(frozen);
+	assert_int_equal(hf_test_num_zombies(other.victim.pid), 1);
+	/* Nor is it reaped when there is no time for it. */
+	left.pid = other.victim.pid;
+	left.limit.cancelled = &cancelled;
+	hf_error_ignore(hf_reap_left(&left, &result));
+	assert_int_equal(result.num_reaped, 0);
+	left.limit.cancelled = NULL;
+	assert_hf_ok(hf_reap_left(&left, &result));
+	assert_int_equal(result.num_reaped, 1);
+	end_survivor(&survivor);
+	end_survivor(&other);
+}
+
 static void a_record_of_a_dead_target_is_removed(void **state)
 {
 	const struct hf_reap_left_options left = {
@@ -660,6 +695,7 @@ int main(void)
 			a_zombie_without_a_record_is_reaped_on_request_only),
 		cmocka_unit_test(a_child_of_the_targets_own_is_left_to_it),
 		cmocka_unit_test(a_record_is_kept_as_long_as_its_tool_lives),
+		cmocka_unit_test(what_was_left_to_another_process_stays),
 		cmocka_unit_test(a_record_of_a_dead_target_is_removed),
 		cmocka_unit_test(
 			no_byte_is_changed_in_the_target_nor_in_the_image),
