@@ -236,7 +236,6 @@ void hf_frozen_destroy(struct hf_frozen *frozen)
 {
 	if (!frozen)
 		return;
-	hf_error_ignore(hf_frozen_release(frozen));
 	hf_tracer_destroy(frozen->tracer);
 	free(frozen);
 }

@@ -210,44 +210,35 @@ static bool private_pages(pid_t pid, uint64_t *ret)
 	return true;
 }
 
-uint64_t hf_child_private_bytes(const struct hf_child *child)
+void hf_child_measure(const struct hf_child *child, pid_t parent,
+		      struct hf_child_memory *ret)
 {
 	struct hf_proc_status status;
-	struct hf_error *err;
-	uint64_t pages;
-
-	if (!child->pid || child->dead || !private_pages(child->pid, &pages))
-		return UINT64_MAX;
-	err = hf_proc_status_read(child->pid, 0, &status);
-	if (err) {
-		hf_error_ignore(err);
-		return UINT64_MAX;
-	}
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE) +
-	       status.page_table_bytes;
-}
-
-uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent)
-{
 	struct hf_proc_stat stat;
 	struct hf_error *err;
 	uint64_t pages;
 
-	if (!child->pid || child->dead)
-		return UINT64_MAX;
+	ret->private_bytes = ret->cow_pages = UINT64_MAX;
+	if (!child->pid || child->dead || !private_pages(child->pid, &pages))
+		return;
+	err = hf_proc_status_read(child->pid, 0, &status);
+	if (!err)
+		ret->private_bytes =
+			pages * (uint64_t)sysconf(_SC_PAGESIZE) +
+			status.page_table_bytes;
+	hf_error_ignore(err);
 	/* With the parent gone (or another program) every page is ours alone,
 	 * and none of them was copied for it. */
 	err = hf_proc_stat_read(parent, 0, &stat);
 	if (err || stat.state == 'Z') {
 		hf_error_ignore(err);
-		return UINT64_MAX;
+		return;
 	}
-	if (!private_pages(child->pid, &pages))
-		return UINT64_MAX;
 	pages += child->dropped_cow_pages;
 	/* What the child itself touched (its rseq area, when it closed its
 	 * descriptors) was copied for it, not for the target. */
-	return pages > child->faults_before ? pages - child->faults_before : 0;
+	ret->cow_pages = pages > child->faults_before ?
+				 pages - child->faults_before : 0;
 }
 
 /* Anonymous pages that the child alone maps: what a drop really frees. */

@@ -39,18 +39,20 @@ struct hf_error *hf_child_adopt(struct hf_child *child,
 void hf_child_prepare(struct hf_child *child, uint64_t site,
 		      bool no_close_range, struct hf_wait_clock *clock);
 
-/** Anonymous memory that it alone maps, and its page tables: what it costs.
- * @return bytes, or UINT64_MAX. Walks its page tables. */
-uint64_t hf_child_private_bytes(const struct hf_child *child);
+/** UINT64_MAX: not known. */
+struct hf_child_memory {
+	/* Anonymous memory that it alone maps, and its page tables: what it
+	 * costs. */
+	uint64_t private_bytes;
+	/* Pages that the target had to copy since the fork because they were
+	 * shared: of the child's anonymous pages those that it alone maps. A
+	 * page that the target has unmapped meanwhile counts, too. */
+	uint64_t cow_pages;
+};
 
-/**
- * Pages that the target had to copy since the fork because they were shared:
- * of the child's anonymous pages those that it alone maps. A page that the
- * target has unmapped meanwhile counts, too.
- *
- * @return UINT64_MAX if not known.
- */
-uint64_t hf_child_cow_pages(const struct hf_child *child, pid_t parent);
+/** Walks its page tables: some ms a GiB. */
+void hf_child_measure(const struct hf_child *child, pid_t parent,
+		      struct hf_child_memory *ret);
 
 /**
  * Make the child give back pages (MADV_DONTNEED), which must be private

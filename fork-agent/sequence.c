@@ -633,6 +633,7 @@ struct hf_error *hf_sequence_run(struct hf_sequence *sequence)
 	hf_wait_clock_deinit(&sequence->clock);
 	if (err) {
 		err = review(sequence, err);
+		sequence->is_given_up = true;
 		if (child->pid)
 			hf_error_ignore(hf_sequence_release(sequence));
 		else
@@ -674,8 +675,12 @@ static void measure_peak(struct hf_sequence *sequence)
 {
 	struct hf_capture_report *report = &sequence->report;
 	uint64_t start_ns = hf_now_ns(), took_ns;
-	uint64_t bytes = hf_child_private_bytes(&sequence->child);
+	struct hf_child_memory memory;
+	uint64_t bytes;
 
+	hf_child_measure(&sequence->child, sequence->target.pid, &memory);
+	bytes = memory.private_bytes;
+	report->cow_pages = memory.cow_pages;
 	if (bytes != UINT64_MAX && (report->peak_private_bytes == UINT64_MAX ||
 				    bytes > report->peak_private_bytes))
 		report->peak_private_bytes = bytes;
@@ -722,10 +727,12 @@ struct hf_error *hf_sequence_watch(struct hf_sequence *sequence,
 		copied = (faults - sequence->faults_before) *
 			 (uint64_t)sysconf(_SC_PAGESIZE);
 	err = hf_watch_look(sequence->watch, copied, next_ns_ret);
-	if (err)
+	if (err) {
+		sequence->is_given_up = true;
 		kill(sequence->child.pid, SIGKILL);
-	else if (hf_now_ns() >= sequence->next_peak_ns)
+	} else if (hf_now_ns() >= sequence->next_peak_ns) {
 		measure_peak(sequence);
+	}
 	return err;
 }
 
@@ -745,9 +752,11 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 
 	if (sequence->mode == HF_CAPTURE_STOP)
 		return end_stand(sequence);
-	measure_peak(sequence);
-	report->cow_pages = hf_child_cow_pages(&sequence->child,
-					       sequence->target.pid);
+	report->cow_pages = UINT64_MAX;
+	/* Nobody waits for the figures of one that is given up. */
+	if (!sequence->is_given_up &&
+	    !(sequence->cancelled && *sequence->cancelled))
+		measure_peak(sequence);
 	count_faults(sequence);
 	err = hf_wait_clock_init(&sequence->clock, own_child(sequence),
 				 &sequence->calls);

@@ -42,6 +42,7 @@ struct hf_sequence {
 	uint64_t keep_free_bytes;       /* for it */
 	uint64_t next_peak_ns;          /* when the child is measured again */
 	uint64_t faults_before;         /* of the target; UINT64_MAX: unknown */
+	bool is_given_up;               /* its child goes at once, unmeasured */
 	bool retry;                     /* the failure may not happen again */
 };
 

@@ -300,8 +300,13 @@ void hf_tracer_destroy(struct hf_tracer *tracer)
 {
 	if (!tracer)
 		return;
-	if (!tracer->joined)
+	if (!tracer->joined) {
+		/* The tracer's thread reads it after the next change. */
+		pthread_mutex_lock(&tracer->lock);
+		tracer->sequence.is_given_up = true;
+		pthread_mutex_unlock(&tracer->lock);
 		hf_error_ignore(hf_tracer_release(tracer));
+	}
 	hf_sequence_deinit(&tracer->sequence);
 	hf_error_destroy(tracer->err);
 	hf_error_destroy(tracer->given_up);

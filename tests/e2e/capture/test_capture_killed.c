@@ -676,6 +676,34 @@ static void no_byte_is_changed_in_the_target_nor_in_the_image(void **state)
 	assert_int_equal(hf_victim_end(&victim), 0);
 }
 
+/* To measure is to walk its memory; it goes at once. */
+static void the_child_of_a_cancelled_capture_is_not_measured(void **state)
+{
+	struct survivor survivor;
+
+	(void)state;
+	start_survivor(&survivor, "1", "1");
+	for (int i = 0; i < 2; i++) {
+		sig_atomic_t cancelled = 0;
+		const struct hf_capture_options options = {
+			.pid = survivor.victim.pid,
+			.journal_dir = journal_dir,
+			.cancelled = &cancelled,
+		};
+		const struct hf_capture_report *report;
+		struct hf_frozen *frozen;
+
+		assert_hf_ok(hf_capture(&options, &frozen));
+		cancelled = i;
+		assert_hf_ok(hf_frozen_release(frozen));
+		report = hf_frozen_report(frozen);
+		assert_int_equal(report->cow_pages == UINT64_MAX, cancelled);
+		assert_true(report->reaped);
+		hf_frozen_destroy(frozen);
+	}
+	end_survivor(&survivor);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -699,6 +727,8 @@ int main(void)
 		cmocka_unit_test(a_record_of_a_dead_target_is_removed),
 		cmocka_unit_test(
 			no_byte_is_changed_in_the_target_nor_in_the_image),
+		cmocka_unit_test(
+			the_child_of_a_cancelled_capture_is_not_measured),
 	};
 	const struct rlimit no_core = { 0, 0 };
 
