@@ -25,6 +25,7 @@
 enum {
 	CHILD_OPTIONS = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD,
 	ADOPT_LIMIT_MS = 20 * 1000,
+	DEATH_TICKS = 400,      /* 2 s */
 	PAGE_BYTES = 4096,
 	PAGEMAP_ENTRIES = 4096, /* read at a time: 16 MiB */
 };
@@ -153,6 +154,24 @@ static struct hf_error *begin_calls(const struct hf_child *child,
 				    CHILD_OPTIONS, NULL, clock);
 }
 
+/* Give the thread back. A child that has died on the way may have been waited
+ * for, and its pid may mean another process from then on: that is found out
+ * now. */
+static void end_calls(struct hf_child *child, struct hf_remote_call *call,
+		      struct hf_wait_clock *clock)
+{
+	bool alive;
+
+	hf_remote_call_end(call);
+	alive = call->alive;
+	for (uint32_t i = 0; !alive && !child->dead && i < DEATH_TICKS; i++) {
+		int status;
+		pid_t got = hf_wait_clock_wait(clock, child->pid, &status);
+
+		child->dead = got < 0 || (got > 0 && !WIFSTOPPED(status));
+	}
+}
+
 void hf_child_prepare(struct hf_child *child, uint64_t site,
 		      bool no_close_range, struct hf_wait_clock *clock)
 {
@@ -174,7 +193,7 @@ void hf_child_prepare(struct hf_child *child, uint64_t site,
 	child->descriptors_closed =
 		result == 0 ||
 		(result != -ESRCH && close_one_by_one(&call, child->pid));
-	hf_remote_call_end(&call);
+	end_calls(child, &call, clock);
 
 	err = hf_proc_stat_read(child->pid, 0, &stat);
 	if (!err)
@@ -308,7 +327,7 @@ uint64_t hf_child_drop(struct hf_child *child, uint64_t site,
 		dropped += present * PAGE_BYTES;
 		child->dropped_cow_pages += own;
 	}
-	hf_remote_call_end(&call);
+	end_calls(child, &call, clock);
 	return dropped;
 }
 

@@ -9,7 +9,8 @@
 struct hf_child {
 	pid_t pid;             /* in our pid namespace; 0: none */
 	pid_t pid_in_target;   /* in the target's */
-	bool dead;             /* and waited for by us */
+	bool dead;             /* and waited for by us: the pid may be
+				* another's */
 	bool descriptors_closed;
 	uint64_t touched_pages; /* copied because we wrote to them */
 	uint64_t faults_before; /* page faults of its own, see below */

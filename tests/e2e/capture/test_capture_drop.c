@@ -4,11 +4,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "fork-agent/child.h"
 #include "tests/support/capture_check.h"
 #include "tests/support/test_main.h"
 #include "tests/support/victim.h"
@@ -145,6 +150,76 @@ static void what_cannot_be_dropped_stays(void **state)
 	end(&written);
 }
 
+/* ---- a child that dies ---- */
+
+/* Never called; the child shares this text. */
+__attribute__((naked, noinline)) static void syscall_instruction(void)
+{
+	__asm__ volatile("syscall\n ret\n");
+}
+
+struct plan {
+	pid_t pid;
+	uint64_t num;
+};
+
+static void kill_child(void *arg, uint64_t num)
+{
+	const struct plan *plan = arg;
+
+	if (num == plan->num)
+		kill(plan->pid, SIGKILL);
+}
+
+/* It is our own: once it was waited for, its pid is free. */
+static void a_pid_that_was_waited_for_is_dead(void **state)
+{
+	uint64_t memory = (uint64_t)mmap(NULL, PAGE_BYTES,
+					 PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hf_range range = { memory, memory + PAGE_BYTES };
+	int num_dead = 0;
+
+	(void)state;
+	for (struct plan plan = { 0 };; plan.num++) {
+		struct hf_trace_calls calls = { .before = kill_child,
+						.arg = &plan };
+		struct hf_child child = { .pid = fork() };
+		struct hf_wait_clock clock;
+		siginfo_t info;
+		bool is_late;
+		int status;
+
+		if (child.pid == 0)
+			for (;;)
+				pause();
+		plan.pid = child.pid;
+		assert_int_equal(ptrace(PTRACE_SEIZE, child.pid, NULL,
+					PTRACE_O_TRACESYSGOOD), 0);
+		ptrace(PTRACE_INTERRUPT, child.pid, NULL, NULL);
+		assert_int_equal(waitpid(child.pid, &status, __WALL),
+				 child.pid);
+		assert_hf_ok(hf_wait_clock_init(&clock, 0, &calls));
+		hf_wait_clock_start(&clock);
+		hf_child_drop(&child, (uint64_t)syscall_instruction, &range,
+			      1, &clock);
+		is_late = calls.num <= plan.num;
+		assert_int_equal(child.dead,
+				 waitid(P_PID, (id_t)child.pid, &info,
+					WEXITED | WNOHANG | WNOWAIT |
+						__WALL) < 0);
+		num_dead += child.dead;
+		calls.before = NULL;
+		hf_child_kill(&child, &clock);
+		hf_wait_clock_deinit(&clock);
+		assert_int_equal(waitpid(child.pid, &status, __WALL), -1);
+		if (is_late)
+			break;
+	}
+	assert_true(num_dead > 0);
+	munmap((void *)memory, PAGE_BYTES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +227,7 @@ int main(void)
 		cmocka_unit_test(what_was_dropped_is_not_copied),
 		cmocka_unit_test(what_was_copied_before_the_drop_still_counts),
 		cmocka_unit_test(what_cannot_be_dropped_stays),
+		cmocka_unit_test(a_pid_that_was_waited_for_is_dead),
 	};
 
 	hf_test_need_ptrace();
