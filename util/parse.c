@@ -66,6 +66,31 @@ struct hf_error *hf_parse_range(const char *text, const char *what,
 	return NULL;
 }
 
+struct hf_error *hf_parse_time(const char *text, const char *what,
+			       uint64_t unit, uint64_t max, uint64_t *ret)
+{
+	uint64_t whole = 0, fraction = 0, part = unit;
+	const char *at = text;
+	bool digits = false;
+
+	for (; isdigit((unsigned char)*at); at++, digits = true)
+		if (whole <= max)
+			whole = whole * 10 + (uint64_t)(*at - '0');
+	if (*at == '.')
+		for (at++; isdigit((unsigned char)*at); at++, digits = true) {
+			part /= 10;
+			fraction += (uint64_t)(*at - '0') * part;
+		}
+	if (!digits || *at)
+		return not_a_number(text, what);
+	if (whole > max || (whole == max && fraction) || !(whole | fraction))
+		return hf_error_create(HF_ERROR_USAGE,
+				       "%s %s is not more than 0 and at most "
+				       "%" PRIu64, what, text, max);
+	*ret = whole * unit + fraction;
+	return NULL;
+}
+
 struct hf_error *hf_parse_size(const char *text, const char *what,
 			       uint64_t *ret)
 {

@@ -15,6 +15,13 @@ struct hf_error *hf_parse_range(const char *text, const char *what,
 				uint64_t min, uint64_t max, uint64_t *ret)
 	HF_MUST_CHECK;
 
+/** A number of `unit`s as a number of nanoseconds, with decimals: "0.5" of
+ * HF_PARSE_MS are 500000. More than 0, and at most `max` units. */
+enum { HF_PARSE_MS = 1000 * 1000, HF_PARSE_S = 1000 * 1000 * 1000 };
+struct hf_error *hf_parse_time(const char *text, const char *what,
+			       uint64_t unit, uint64_t max, uint64_t *ret)
+	HF_MUST_CHECK;
+
 /** A size in bytes: a number with an optional suffix K, M, G, T (powers of
  * 1024; "KiB" and "KB" are accepted as the same). */
 struct hf_error *hf_parse_size(const char *text, const char *what,

@@ -48,13 +48,14 @@ static void predicted(struct hf_patient *patient)
 	if (!limit || prediction->pause_ns <= limit)
 		return;
 	hf_check_block(check, HF_ERROR_TOO_LONG);
-	hf_check_cause(check, "that is more than --max-pause %.1f ms",
+	hf_check_cause(check, "that is more than --max-pause %.10g",
 		       (double)limit / 1e6);
 	if (prediction->fork_ns > prediction->threads_ns)
-		hf_check_fix(check, "allow more, or have its heap on huge "
+		hf_check_fix(check, "allow more%s, or have its heap on huge "
 			     "pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1 "
 			     "when it starts): a fork copies one entry for "
-			     "each page");
+			     "each page", patient->options->prepare ?
+				     "" : ", or shorten it with --prepare");
 	else
 		hf_check_fix(check, "allow more, or try when fewer of its "
 			     "threads are running");

@@ -110,14 +110,24 @@ static void print_verdict(const struct hf_checkup *checkup, pid_t pid)
 		       hf_cli_plural((int64_t)num_warnings));
 }
 
-struct hf_error *hf_checkup_print(struct hf_cli *cli,
-				  const struct hf_doctor_options *options)
+struct hf_error *hf_checkup_print(const struct hf_snapshot_options *options)
 {
+	struct hf_cli *cli = options->cli;
+	const struct hf_doctor_options asked = {
+		.pid = (pid_t)options->pid,
+		.mode = options->mode,
+		.max_pause_ns = options->max_pause_ns,
+		.keep_free_bytes = options->keep_memory_free,
+		.exact_bytes = cli->rows.exact_bytes,
+		.prepare = options->prepare,
+		.spool_dir = options->spool_dir,
+		.output = options->output,
+	};
 	HF_AUTO(hf_checkup) struct hf_checkup *checkup =
 		&(struct hf_checkup){ 0 };
 	const struct hf_check *blocker;
 	struct hf_prediction prediction;
-	struct hf_error *err = hf_doctor_examine(options, checkup,
+	struct hf_error *err = hf_doctor_examine(&asked, checkup,
 						 &prediction);
 
 	if (!err)
@@ -129,7 +139,7 @@ struct hf_error *hf_checkup_print(struct hf_cli *cli,
 		if (!err)
 			err = print_details(checkup, HF_VERDICT_BLOCKER);
 		if (!err)
-			print_verdict(checkup, options->pid);
+			print_verdict(checkup, asked.pid);
 	}
 	if (err)
 		return err;

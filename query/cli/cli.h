@@ -163,8 +163,8 @@ static inline const char *hf_cli_plural(int64_t count)
  * @return the flag: 0, or the number of the last signal. */
 const volatile sig_atomic_t *hf_signals_catch(void);
 
-/** Set the flag to SIGALRM after so many seconds. */
-void hf_signals_arm(uint64_t seconds);
+/** Set the flag to SIGALRM after so many nanoseconds. */
+void hf_signals_arm(uint64_t ns);
 /** For who has SIGALRM blocked, and has waited for it. */
 void hf_signals_time_over(void);
 /** Not any more. @return whether it was set so; then it is cleared. */

@@ -8,8 +8,7 @@
 #include "util/parse.h"
 
 struct doctor_args {
-	struct hf_cli *cli;
-	uint64_t pid; /* 0: not given */
+	struct hf_snapshot_options capture; /* first: its cli is */
 	bool reap;
 	bool unrecorded;
 };
@@ -24,12 +23,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		hf_cli_parse_init(state, 2);
+		state->child_inputs[2] = &args->capture;
 		return 0;
 	case 'p':
 	case ARGP_KEY_ARG:
-		if (args->pid)
+		if (args->capture.pid)
 			argp_error(state, "one process only");
-		err = hf_parse_range(arg, "PID", 1, INT32_MAX, &args->pid);
+		err = hf_parse_range(arg, "PID", 1, INT32_MAX,
+				     &args->capture.pid);
 		break;
 	case KEY_UNRECORDED:
 		args->unrecorded = true;
@@ -39,7 +40,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		args->reap = true;
 		return 0;
 	case ARGP_KEY_END:
-		if (!args->pid)
+		if (!args->capture.pid)
 			argp_error(state, "which process?");
 		return 0;
 	default:
@@ -63,6 +64,7 @@ static const struct argp_option options[] = {
 static const struct argp_child children[] = {
 	{ &hf_row_options, 0, NULL, 0 },
 	{ &hf_message_options, 0, NULL, 0 },
+	{ &hf_capture_argp, 0, NULL, 0 },
 	{ 0 },
 };
 
@@ -76,6 +78,7 @@ static const struct argp argp = {
 	       "what the snapshot would end with.\n"
 	       "\n"
 	       "    heapfork doctor 4711\n"
+	       "    heapfork doctor --prepare --max-pause 2.5 4711\n"
 	       "    heapfork doctor --json $(pidof -s nginx)\n"
 	       "    heapfork doctor --reap 4711\n",
 	.children = children,
@@ -89,7 +92,7 @@ static struct hf_error *reap(struct hf_cli *cli,
 
 	signal(SIGPIPE, SIG_IGN);
 	err = hf_reap_left(&(struct hf_reap_left_options){
-				   .pid = (pid_t)args->pid,
+				   .pid = (pid_t)args->capture.pid,
 				   .unrecorded = args->unrecorded },
 			   &result);
 	hf_cli_note(cli, "records of killed snapshots: %" PRIu32 "; zombies "
@@ -103,17 +106,14 @@ static struct hf_error *reap(struct hf_cli *cli,
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 {
-	struct doctor_args args = { .cli = cli };
+	struct doctor_args args = { .capture.cli = cli };
 	struct hf_error *err = hf_cli_parse(&argp, argc, argv, &args);
 
 	if (err)
 		return err;
 	if (args.reap)
 		return reap(cli, &args);
-	return hf_checkup_print(cli, &(struct hf_doctor_options){
-					     .pid = (pid_t)args.pid,
-					     .exact_bytes =
-						     cli->rows.exact_bytes });
+	return hf_checkup_print(&args.capture);
 }
 
 const struct hf_verb hf_verb_doctor = {

@@ -25,17 +25,7 @@ static struct hf_error *dry_run(const struct hf_snapshot_options *options)
 					     options->force);
 	if (err)
 		return err;
-	return hf_checkup_print(
-		options->cli, &(struct hf_doctor_options){
-			.pid = (pid_t)options->pid,
-			.mode = options->mode,
-			.keep_free_bytes = options->keep_memory_free,
-			.max_pause_ns = options->max_pause_ms * 1000 * 1000,
-			.exact_bytes = options->cli->rows.exact_bytes,
-			.prepare = options->prepare,
-			.spool_dir = options->spool_dir,
-			.output = options->output,
-		});
+	return hf_checkup_print(options);
 }
 
 static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)

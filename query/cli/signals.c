@@ -33,11 +33,14 @@ const volatile sig_atomic_t *hf_signals_catch(void)
 	return &stop_signal;
 }
 
-void hf_signals_arm(uint64_t seconds)
+void hf_signals_arm(uint64_t ns)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	const struct itimerval timer = {
-		.it_value.tv_sec = (time_t)seconds,
+		.it_value.tv_sec = (time_t)(ns / 1000000000),
+		/* Not 0, which would be no timer. */
+		.it_value.tv_usec = (suseconds_t)(ns / 1000 % 1000000) |
+				    (ns < 1000000000),
 	};
 
 	sigemptyset(&action.sa_mask);

@@ -104,8 +104,8 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		options->spool_dir = options->spool_none ? NULL : arg;
 		return 0;
 	case KEY_TIMEOUT:
-		err = hf_parse_range(arg, "--timeout", 1, 7 * 24 * 3600,
-				     &options->timeout_s);
+		err = hf_parse_time(arg, "--timeout", HF_PARSE_S,
+				    7 * 24 * 3600, &options->timeout_ns);
 		break;
 	case KEY_SAFE_POINT_TRIES:
 		err = hf_parse_range(arg, "--safe-point-tries", 0, 1000,
@@ -116,12 +116,12 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		options->exact = true;
 		return 0;
 	case KEY_STOP_TIMEOUT:
-		err = hf_parse_range(arg, "--stop-timeout", 1, 3600,
-				     &options->stop_timeout_s);
+		err = hf_parse_time(arg, "--stop-timeout", HF_PARSE_S, 3600,
+				    &options->stop_timeout_ns);
 		break;
 	case KEY_MAX_PAUSE:
-		err = hf_parse_range(arg, "--max-pause", 1, 3600 * 1000,
-				     &options->max_pause_ms);
+		err = hf_parse_time(arg, "--max-pause", HF_PARSE_MS,
+				    3600 * 1000, &options->max_pause_ns);
 		break;
 	case ARGP_KEY_END:
 		if (options->exact && options->no_safe_point)
@@ -131,7 +131,7 @@ static error_t parse_capture(int key, char *arg, struct argp_state *state)
 		if (options->prepare && options->mode == HF_CAPTURE_STOP)
 			argp_error(state, "--prepare makes a fork shorter, and "
 				   "--mode stop does without: choose one");
-		if (options->max_pause_ms && options->mode != HF_CAPTURE_FORK)
+		if (options->max_pause_ns && options->mode != HF_CAPTURE_FORK)
 			argp_error(state, "--max-pause is about a fork; with "
 				   "--mode stop the process stands still until "
 				   "its memory was read: --timeout limits that");

@@ -36,9 +36,10 @@ struct hf_snapshot_options {
 	uint64_t safe_point_tries; /* 0: the capture's own */
 	bool no_safe_point; /* stop wherever the threads are */
 	bool exact;         /* only at a safe point */
-	uint64_t timeout_s; /* for capture and index; 0: no limit */
-	uint64_t stop_timeout_s; /* for each attempt; 0: the capture's own */
-	uint64_t max_pause_ms; /* predicted; 0: any */
+	uint64_t timeout_ns; /* for capture and index; 0: no limit */
+	uint64_t stop_timeout_ns; /* in all attempts together; 0: the capture's
+				   * own */
+	uint64_t max_pause_ns; /* predicted; 0: any */
 };
 
 /** How a snapshot is taken: for any verb that takes some, as a child of its

@@ -11,6 +11,7 @@
 #include "query/cli/snapshot_report.h"
 #include "util/low_priority.h"
 #include "util/output.h"
+#include "util/parse.h"
 
 /* What outlives single steps. */
 struct work {
@@ -86,7 +87,8 @@ capture_options(const struct hf_snapshot_options *options, pid_t pid,
 				      NULL : hf_safe_point_finder_ops(finder),
 		.safe_point_tries = (uint32_t)options->safe_point_tries,
 		.exact = options->exact,
-		.stop_timeout_ms = (uint32_t)options->stop_timeout_s * 1000,
+		.stop_timeout_ms = (uint32_t)((options->stop_timeout_ns +
+					       HF_PARSE_MS - 1) / HF_PARSE_MS),
 		.cancelled = options->cli->cancelled,
 	};
 }

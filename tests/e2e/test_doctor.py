@@ -282,6 +282,37 @@ def max_pause(heapfork, program, folder):
     victim.end()
 
 
+def options_of_a_capture(heapfork, program, folder):
+    """doctor takes what changes its verdict, as the snapshot does."""
+    victim = heap(program, 256, "small")
+    done = run(heapfork, "doctor", str(victim.pid), "--max-pause", "0.5")
+    check(done.returncode == 11 and "--max-pause 0.5" in done.stdout and
+          "--prepare" in done.stdout, "doctor --max-pause 0.5: exit 11, and "
+          "--prepare is named: %d" % done.returncode)
+    done = run(heapfork, "doctor", str(victim.pid), "--mode", "stop", "--json")
+    rows = {row["check"]: row for row in json.loads(done.stdout)}
+    check("--mode stop" in rows["pause"]["found"] and
+          "overcommit" not in rows, "doctor --mode stop")
+    done = run(heapfork, "doctor", str(victim.pid), "--keep-memory-free",
+               "100T")
+    check(done.returncode == 6, "doctor --keep-memory-free: exit 6")
+    start = time.monotonic()
+    done = run(heapfork, "snapshot", "-p", str(victim.pid), "-o",
+               os.path.join(folder, "t.heap"), "--timeout", "0.001")
+    check(done.returncode == 8 and "within --timeout 0.001" in done.stderr,
+          "--timeout 0.001: exit 8: %d %s" % (done.returncode, done.stderr))
+    for option in "--timeout", "--stop-timeout", "--max-pause":
+        for value, code in ("0", 2), ("0.0", 2), ("x", 2), (".", 2), \
+                           ("1.5x", 2), ("9999999", 2), ("-1", 2), \
+                           ("0.5", 3), (".5", 3), ("1.", 3):
+            # No such process: the command line was right.
+            done = run(heapfork, "snapshot", "-p", "2147483647", "-o",
+                       os.path.join(folder, "t.heap"), option + "=" + value)
+            check(done.returncode == code, "%s %s: exit %d, not %d" %
+                  (option, value, code, done.returncode))
+    victim.end()
+
+
 def timeout(heapfork, program, folder):
     # So many objects that the index takes longer than the limit.
     victim = Victim([program, "3000", "blocks"])
@@ -352,6 +383,7 @@ def main():
         little_address_space(heapfork, program, folder)
         timeout(heapfork, program, folder)
         max_pause(heapfork, program, folder)
+        options_of_a_capture(heapfork, program, folder)
     with tempfile.TemporaryDirectory() as folder:
         reap(heapfork, program, folder)
 
