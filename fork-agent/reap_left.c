@@ -176,13 +176,16 @@ static void reap_one(struct job *job, const struct hf_target *target,
 		hf_way_deinit(&way);
 	}
 	job->result->pause_ns += pause_ns;
+	if (err && err->code == HF_ERROR_PERMISSION)
+		err = hf_permission_explain(err, target->pid);
+	if (job->options->tell)
+		job->options->tell(job->options->arg, target->pid, child->pid,
+				   err);
 	if (!err) {
 		job->result->num_reaped++;
 		return;
 	}
 	job->result->num_left++;
-	if (err->code == HF_ERROR_PERMISSION)
-		err = hf_permission_explain(err, target->pid);
 	keep_error(job, err);
 }
 
@@ -259,6 +262,7 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 	is_done = reap_found(job, &target, &search);
 	is_final |= search.found.num > 0;
 	hf_array_deinit(&search.found);
+	job->result->num_young += is_done && !is_final;
 	return is_done && is_final ? HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
 }
 

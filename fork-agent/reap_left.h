@@ -22,12 +22,19 @@ struct hf_reap_left_options {
 			   * explicit wish of the user; needs a pid */
 	struct hf_reap_limit limit; /* all zero: none */
 	const char *journal_dir; /* NULL: the default, see journal.h */
+	/* Told of each zombie, from another thread of ours while this one
+	 * waits; err: why it is left, or NULL. May be NULL. */
+	void (*tell)(void *arg, pid_t target, pid_t child,
+		     const struct hf_error *err);
+	void *arg;
 };
 
 struct hf_reap_left_result {
 	uint32_t num_records;  /* of dead tools that were looked at */
 	uint32_t num_reaped;   /* zombies that are gone now */
 	uint32_t num_left;     /* zombies that are still there */
+	uint32_t num_young;    /* records that are kept for the minute in which
+				* a thread may still fork that was about to */
 	uint64_t pause_ns;     /* how long one thread was stopped, in all */
 };
 

@@ -2,9 +2,11 @@
  * SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <signal.h>
+#include <string.h>
 
 #include "fork-agent/reap_left.h"
 #include "query/cli/checkup_rows.h"
+#include "util/array.h"
 #include "util/parse.h"
 
 struct doctor_args {
@@ -84,16 +86,68 @@ static const struct argp argp = {
 	.children = children,
 };
 
+struct reaped {
+	pid_t target, child;
+	char *result; /* owned */
+};
+
+struct reaped_list {
+	HF_ARRAY(struct reaped) rows;
+	struct hf_error *err; /* no memory */
+};
+
+static void add_reaped(void *arg, pid_t target, pid_t child,
+		       const struct hf_error *err)
+{
+	struct reaped_list *list = arg;
+	struct reaped row = {
+		target, child, strdup(err ? err->message : "reaped"),
+	};
+	struct hf_error *add_err =
+		row.result ? hf_array_append(&list->rows, row) : &hf_enomem;
+
+	if (!add_err)
+		return;
+	free(row.result);
+	list->err = add_err;
+}
+
+static struct hf_error *print_reaped(const struct hf_cli *cli,
+				     const struct reaped_list *list)
+{
+	static const char *const columns[] = { "target", "child", "result" };
+	HF_AUTO(hf_row_sink) struct hf_row_sink *sink = NULL;
+	struct hf_error *err = list->err;
+
+	/* A table of nothing would say nothing. */
+	if (!err && hf_cli_is_table(cli) && !list->rows.num)
+		return NULL;
+	if (!err)
+		err = hf_cli_sink(cli, &sink);
+	if (!err)
+		err = hf_row_sink_begin(sink, columns, 3, -1);
+	for (size_t i = 0; !err && i < list->rows.num; i++) {
+		const struct reaped *row = &list->rows.data[i];
+
+		err = hf_row_sink_row(sink, (struct hf_value[]){
+			hf_value_i64(row->target), hf_value_i64(row->child),
+			hf_value_text(row->result) });
+	}
+	return err ? err : hf_row_sink_end(sink);
+}
+
 static struct hf_error *reap(struct hf_cli *cli,
 			     const struct doctor_args *args)
 {
 	struct hf_reap_left_result result = { 0 };
-	struct hf_error *err;
+	struct reaped_list list = { 0 };
+	struct hf_error *err, *print_err;
 
 	signal(SIGPIPE, SIG_IGN);
 	err = hf_reap_left(&(struct hf_reap_left_options){
 				   .pid = (pid_t)args->capture.pid,
-				   .unrecorded = args->unrecorded },
+				   .unrecorded = args->unrecorded,
+				   .tell = add_reaped, .arg = &list },
 			   &result);
 	hf_cli_note(cli, "records of killed snapshots: %" PRIu32 "; zombies "
 		    "reaped: %" PRIu32 ", left: %" PRIu32,
@@ -101,6 +155,17 @@ static struct hf_error *reap(struct hf_cli *cli,
 	if (result.pause_ns)
 		hf_cli_note(cli, "one thread was stopped for %.1f ms",
 			    (double)result.pause_ns / 1e6);
+	if (result.num_young)
+		hf_cli_note(cli, "records kept: %" PRIu32 ", younger than 60 s: "
+			    "the killed snapshot's thread may fork yet; call "
+			    "this again later", result.num_young);
+	print_err = print_reaped(cli, &list);
+	for (size_t i = 0; i < list.rows.num; i++)
+		free(list.rows.data[i].result);
+	hf_array_deinit(&list.rows);
+	if (!err)
+		return print_err;
+	hf_error_ignore(print_err);
 	return err;
 }
 

@@ -359,9 +359,16 @@ def reap(heapfork, program, folder):
     check(row["verdict"] == "warning" and row["value"] == 1 and
           "--reap %d" % victim.pid in row["fix"], "the doctor sees it")
     check(zombies(victim.pid), "... and does nothing about it")
-    done = run(heapfork, "doctor", "--reap", str(victim.pid))
+    child = zombies(victim.pid)[0]
+    done = run(heapfork, "doctor", "--reap", "--json", str(victim.pid))
+    check(json.loads(done.stdout) == [{"target": victim.pid, "child": child,
+                                       "result": "reaped"}],
+          "the rows say whom: " + done.stdout)
     check(done.returncode == 0 and "zombies reaped: 1, left: 0" in done.stderr,
           "--reap has it reaped: " + done.stderr)
+    empty = run(heapfork, "doctor", "--reap", "--csv", str(victim.pid))
+    check(empty.stdout.split() == ["target,child,result"], "nothing is left: "
+          "a header only: " + empty.stdout)
     check(children(victim.pid) == [], "it is gone")
     check(checks(heapfork, victim.pid)["left-behind"]["verdict"] == "ok",
           "the doctor agrees")
