@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "fork-agent/predict.h"
+#include "fork-agent/preflight.h"
 #include "indexer/db/snapshot_row.h"
 
 /* --timeout ends the work at the places where Ctrl-C does: the target runs on
@@ -12,7 +13,7 @@
 
 static struct hf_error *cannot_tell(struct hf_error *err, uint64_t limit_ns)
 {
-	/* No process, or no right to it, is what it is. */
+	/* It may have ended in between. */
 	if (err->code == HF_ERROR_TARGET_GONE ||
 	    err->code == HF_ERROR_PERMISSION ||
 	    err->code == HF_ERROR_NO_MEMORY)
@@ -48,12 +49,22 @@ hf_snapshot_check_pause(const struct hf_snapshot_options *options, pid_t pid,
 {
 	uint64_t limit_ns = options->max_pause_ns;
 	struct hf_prediction prediction;
+	struct hf_target target;
 	struct hf_error *err;
 
 	*pause_ns_ret = HF_UNKNOWN_U64;
 	if (options->mode != HF_CAPTURE_FORK ||
 	    (!limit_ns && !options->cli->verbose))
 		return NULL;
+	/* No process, or no right to it, is what it is. */
+	err = hf_preflight_check(pid, &target);
+	if (err) {
+		/* ... which the capture itself would say, too. */
+		if (limit_ns)
+			return err;
+		hf_error_ignore(err);
+		return NULL;
+	}
 	err = hf_predict(pid, &prediction);
 	if (err && limit_ns)
 		return cannot_tell(err, limit_ns);
