@@ -202,14 +202,28 @@ void hf_child_prepare(struct hf_child *child, uint64_t site,
 	hf_error_ignore(err);
 }
 
-/* Sum of two fields of smaps_rollup, in pages. */
-static bool private_pages(pid_t pid, uint64_t *ret)
+bool hf_child_private_kib(const char *text, uint64_t *ret)
 {
 	static const char *const fields[] = { "\nPrivate_Clean:",
 					      "\nPrivate_Dirty:" };
+	uint64_t kib = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		const char *line = strstr(text, fields[i]);
+
+		if (!line)
+			return false;
+		kib += strtoull(line + strlen(fields[i]), NULL, 10);
+	}
+	*ret = kib;
+	return true;
+}
+
+static bool private_pages(pid_t pid, uint64_t *ret)
+{
 	HF_AUTO_FREE char *text = NULL;
 	struct hf_error *err;
-	uint64_t kib = 0;
+	uint64_t kib;
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", pid);
@@ -218,13 +232,8 @@ static bool private_pages(pid_t pid, uint64_t *ret)
 		hf_error_ignore(err);
 		return false;
 	}
-	for (size_t i = 0; i < 2; i++) {
-		const char *line = strstr(text, fields[i]);
-
-		if (!line)
-			return false;
-		kib += strtoull(line + strlen(fields[i]), NULL, 10);
-	}
+	if (!hf_child_private_kib(text, &kib))
+		return false;
 	*ret = kib * 1024 / (uint64_t)sysconf(_SC_PAGESIZE);
 	return true;
 }

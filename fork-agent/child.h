@@ -40,6 +40,9 @@ struct hf_error *hf_child_adopt(struct hf_child *child,
 void hf_child_prepare(struct hf_child *child, uint64_t site,
 		      bool no_close_range, struct hf_wait_clock *clock);
 
+/** Of a text of smaps_rollup: what it alone maps. @return false: not told. */
+bool hf_child_private_kib(const char *text, uint64_t *ret);
+
 /** UINT64_MAX: not known. */
 struct hf_child_memory {
 	/* Anonymous memory that it alone maps, and its page tables: what it

@@ -56,23 +56,16 @@ static struct hf_error *read_text(pid_t pid, pid_t tid, const char *file,
 	return NULL;
 }
 
-struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
-				   struct hf_proc_stat *ret)
+struct hf_error *hf_proc_stat_parse(const char *text, struct hf_proc_stat *ret)
 {
-	char text[TEXT_BYTES];
-	struct hf_error *err = read_text(pid, tid, "stat", text);
 	struct hf_proc_stat stat = { 0 };
-
-	if (err)
-		return err;
-
 	/* The name may contain anything, also parentheses and newlines: it
 	 * ends at the last one. */
-	char *open_paren = strchr(text, '(');
-	char *close_paren = strrchr(text, ')');
+	const char *open_paren = strchr(text, '(');
+	const char *close_paren = strrchr(text, ')');
 
 	if (!open_paren || !close_paren || close_paren < open_paren)
-		return hf_bad_data("/proc/%d/stat has no name", pid);
+		return hf_bad_data("stat has no name");
 
 	size_t len = (size_t)(close_paren - open_paren - 1);
 
@@ -92,9 +85,24 @@ struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
 		   &stat.state, &stat.parent, &stat.flags, &stat.minor_faults,
 		   &stat.num_threads, &stat.start_time,
 		   &stat.exit_signal, &stat.exit_code) < 7)
-		return hf_bad_data("/proc/%d/stat has an unknown form", pid);
+		return hf_bad_data("stat has an unknown form");
 	*ret = stat;
 	return NULL;
+}
+
+/* Takes err, of a parser that does not know the process. */
+static struct hf_error *name_process(struct hf_error *err, pid_t pid)
+{
+	return err ? hf_error_prefix(err, "/proc/%d", pid) : NULL;
+}
+
+struct hf_error *hf_proc_stat_read(pid_t pid, pid_t tid,
+				   struct hf_proc_stat *ret)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "stat", text);
+
+	return err ? err : name_process(hf_proc_stat_parse(text, ret), pid);
 }
 
 static const char *field(const char *text, const char *name)
@@ -148,16 +156,12 @@ static uint64_t number_field(const char *text, const char *name, int base)
 	return value ? strtoull(value, NULL, base) : 0;
 }
 
-struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
-				     struct hf_proc_status *ret)
+struct hf_error *hf_proc_status_parse(const char *text,
+				      struct hf_proc_status *ret)
 {
-	char text[TEXT_BYTES];
-	struct hf_error *err = read_text(pid, tid, "status", text);
 	struct hf_proc_status status = { 0 };
 	const char *value;
 
-	if (err)
-		return err;
 	read_name(text, status.name);
 	value = field(text, "State");
 	if (value)
@@ -177,18 +181,25 @@ struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
 	value = field(text, "Uid");
 	if (!value || sscanf(value, "%u %u %u", &status.uid[0],
 			     &status.uid[1], &status.uid[2]) != 3)
-		return hf_bad_data("/proc/%d/status has no Uid", pid);
+		return hf_bad_data("status has no Uid");
 	value = field(text, "Gid");
 	if (!value || sscanf(value, "%u %u %u", &status.gid[0],
 			     &status.gid[1], &status.gid[2]) != 3)
-		return hf_bad_data("/proc/%d/status has no Gid", pid);
+		return hf_bad_data("status has no Gid");
 	*ret = status;
 	return NULL;
 }
 
-/* "NSpid:\tPID\tPID ...": as seen from our namespace, then from each deeper
- * one, down to its own. @return how many were there. */
-static size_t read_ns_pids(const char *text, pid_t *ret, size_t max)
+struct hf_error *hf_proc_status_read(pid_t pid, pid_t tid,
+				     struct hf_proc_status *ret)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "status", text);
+
+	return err ? err : name_process(hf_proc_status_parse(text, ret), pid);
+}
+
+size_t hf_proc_ns_pids_parse(const char *text, pid_t *ret, size_t max)
 {
 	const char *at = field(text, "NSpid");
 	size_t n = 0;
@@ -215,11 +226,11 @@ struct hf_error *hf_proc_pid_in(pid_t pid, pid_t other, pid_t *ret)
 	err = read_text(pid, 0, "status", text);
 	if (err)
 		return err;
-	num = read_ns_pids(text, pids, NS_DEPTH_MAX);
+	num = hf_proc_ns_pids_parse(text, pids, NS_DEPTH_MAX);
 	err = read_text(other, 0, "status", text);
 	if (err)
 		return err;
-	num_other = read_ns_pids(text, others, NS_DEPTH_MAX);
+	num_other = hf_proc_ns_pids_parse(text, others, NS_DEPTH_MAX);
 	if (num_other == 0 || num < num_other)
 		return hf_error_create(HF_ERROR_NOT_FOUND,
 				       "process %d is not in the pid namespace "
@@ -228,16 +239,10 @@ struct hf_error *hf_proc_pid_in(pid_t pid, pid_t other, pid_t *ret)
 	return NULL;
 }
 
-bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret)
+bool hf_proc_syscall_parse(const char *text, struct hf_proc_syscall *ret)
 {
-	char text[TEXT_BYTES];
-	struct hf_error *err = read_text(pid, tid, "syscall", text);
 	struct hf_proc_syscall call = { .nr = -1 };
 
-	if (err) {
-		hf_error_ignore(err);
-		return false;
-	}
 	/* "running", "-1 SP PC", or "NR A0 A1 A2 A3 A4 A5 SP PC". */
 	if (sscanf(text, "%" SCNi64, &call.nr) != 1)
 		return false;
@@ -255,6 +260,18 @@ bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret)
 	}
 	*ret = call;
 	return true;
+}
+
+bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret)
+{
+	char text[TEXT_BYTES];
+	struct hf_error *err = read_text(pid, tid, "syscall", text);
+
+	if (err) {
+		hf_error_ignore(err);
+		return false;
+	}
+	return hf_proc_syscall_parse(text, ret);
 }
 
 bool hf_proc_is_thread_of(pid_t pid, pid_t tid)

@@ -62,6 +62,20 @@ bool hf_proc_syscall_read(pid_t pid, pid_t tid, struct hf_proc_syscall *ret);
 struct hf_error *hf_proc_pid_in(pid_t pid, pid_t other, pid_t *ret)
 	HF_MUST_CHECK;
 
+/* The texts themselves, which end at the first NUL byte. Some of a line that
+ * is not as in proc(5) may be missing, and is 0 then.
+ * @return BAD_DATA without what is always there. */
+struct hf_error *hf_proc_stat_parse(const char *text, struct hf_proc_stat *ret)
+	HF_MUST_CHECK;
+struct hf_error *hf_proc_status_parse(const char *text,
+				      struct hf_proc_status *ret)
+	HF_MUST_CHECK;
+bool hf_proc_syscall_parse(const char *text, struct hf_proc_syscall *ret);
+
+/** "NSpid:\tPID\tPID ..." of status: as seen from our namespace, then from each
+ * deeper one, down to its own. @return how many were there, `max` at most. */
+size_t hf_proc_ns_pids_parse(const char *text, pid_t *ret, size_t max);
+
 /** Is `tid` a thread of `pid`? */
 bool hf_proc_is_thread_of(pid_t pid, pid_t tid);
 
