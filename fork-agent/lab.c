@@ -178,7 +178,8 @@ static void measure_thread(struct hf_lab *lab, pid_t patient)
 		ns[i] = hf_now_ns() - start;
 	}
 	sched_setscheduler(0, SCHED_OTHER, &normal);
-	lab->thread_ns = median(ns, STOPS);
+	lab->thread_ns = median(ns, STOPS); /* which sorts them */
+	lab->thread_wait_ns = ns[STOPS - 1] - lab->thread_ns;
 }
 
 /* ---- forks ---- */
@@ -220,7 +221,7 @@ static struct fork_cost measure_fork(struct hf_lab *lab, const char *filler)
 	struct fork_cost cost = { 0 };
 
 	for (size_t i = 0; i < ROUNDS; i++) {
-		uint64_t start, cpu_start;
+		uint64_t start, cpu_start, clock_ns;
 		pid_t pid;
 
 		flush_caches(filler);
@@ -231,7 +232,11 @@ static struct fork_cost measure_fork(struct hf_lab *lab, const char *filler)
 			syscall(SYS_exit_group, 0);
 		ns[i] = cpu_now_ns() - cpu_start;
 		lab->forks_cpu_ns += ns[i];
-		lab->forks_ns += hf_now_ns() - start;
+		clock_ns = hf_now_ns() - start;
+		lab->forks_ns += clock_ns;
+		if (clock_ns > ns[i] &&
+		    clock_ns - ns[i] > lab->fork_wait_ns)
+			lab->fork_wait_ns = clock_ns - ns[i];
 		if (pid < 0)
 			return cost;
 		while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)

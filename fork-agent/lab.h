@@ -39,6 +39,10 @@ struct hf_lab {
 	/* Those are of a fork that has its CPU for itself. */
 	uint64_t forks_cpu_ns;  /* all forks that were measured, on a CPU */
 	uint64_t forks_ns;      /* and on the clock: other programs ran, too */
+	/* The longest that was waited beyond what it costs: others had the
+	 * CPU. */
+	uint64_t thread_wait_ns; /* for a thread to stop */
+	uint64_t fork_wait_ns;   /* in a fork */
 	uint64_t small_pages;   /* measured with so many */
 	uint64_t huge_pages;    /* 0: there are none here */
 };

@@ -106,6 +106,10 @@ void hf_predict_from(const struct hf_lab *lab,
 
 	result.fork_ns = on_the_clock(lab, result.fork_ns);
 	result.pause_ns = result.threads_ns + result.fork_ns;
+	result.long_pause_ns = sum(result.pause_ns,
+				   sum(lab->fork_wait_ns,
+				       sum(lab->thread_wait_ns,
+					   lab->thread_wait_ns)));
 	result.most_bytes = sum(result.child_bytes, account->private_bytes);
 	*ret = result;
 }

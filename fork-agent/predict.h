@@ -13,7 +13,10 @@
  * stand for them. */
 
 struct hf_prediction {
-	uint64_t pause_ns;       /* the sum of both */
+	uint64_t pause_ns;       /* the sum of both: what is to be expected */
+	uint64_t long_pause_ns;  /* and if it has to wait for a CPU to stop, to
+				  * fork and to resume, as long as the lab had
+				  * to in its worst moment */
 	uint64_t threads_ns;
 	uint64_t fork_ns;
 	uint32_t num_threads;

@@ -37,9 +37,11 @@ static void predicted(struct hf_patient *patient)
 	uint64_t limit = patient->options->max_pause_ns;
 	struct hf_check *check = hf_checkup_add(
 		patient->checkup, "pause", HF_VERDICT_OK,
-		"about %.1f ms (threads %.1f, fork %.1f: %" PRIu64
+		"about %.1f ms, up to %.1f ms as busy as the machine is "
+		"(threads %.1f, fork %.1f: %" PRIu64
 		" small and %" PRIu64 " huge pages)",
 		(double)prediction->pause_ns / 1e6,
+		(double)prediction->long_pause_ns / 1e6,
 		(double)prediction->threads_ns / 1e6,
 		(double)prediction->fork_ns / 1e6,
 		patient->account.small_pages, patient->account.huge_pages);

@@ -85,6 +85,16 @@ def prediction_grows(heapfork, program):
               "huge pages: a shorter pause than with small ones")
 
 
+def says_how_long_at_worst(heapfork, program):
+    victim = heap(program, 8, "small")
+    row = checks(heapfork, victim.pid)["pause"]
+    both = re.search(r"about ([0-9.]+) ms, up to ([0-9.]+) ms", row["found"])
+    check(both and float(both.group(1)) <= float(both.group(2)) and
+          abs(float(both.group(1)) - row["value"] / 1e6) < 0.06,
+          "what is expected, and at worst: " + row["found"])
+    victim.end()
+
+
 def threads_count(heapfork, program):
     few, many = (Victim([program, "8", "small", str(num)])
                  for num in (1, 200))
@@ -381,6 +391,7 @@ def main():
     nobody_is_stopped(heapfork, program)
     says_the_same(heapfork, program)
     sizes_are_readable(heapfork, program)
+    says_how_long_at_worst(heapfork, program)
     threads_count(heapfork, program)
     prediction_grows(heapfork, program)
     with tempfile.TemporaryDirectory() as folder:

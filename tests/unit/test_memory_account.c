@@ -109,6 +109,7 @@ static void the_prediction_adds_up(void **state)
 		.thread_ns = 20000, .fork_ns = 100000, .small_page_ps = 50000,
 		.huge_page_ps = 2000000, .mapping_ps = 1000000,
 		.forks_cpu_ns = 1000, .forks_ns = 2000,
+		.thread_wait_ns = 3000, .fork_wait_ns = 50000,
 	};
 	const struct hf_memory_account account = {
 		.num_mappings = 10, .small_pages = 1000, .huge_pages = 100,
@@ -124,6 +125,8 @@ static void the_prediction_adds_up(void **state)
 			 2 * (100000 + 50000 + 200000 + 10000));
 	assert_int_equal(quiet.threads_ns, 200000);
 	assert_int_equal(quiet.pause_ns, quiet.fork_ns + quiet.threads_ns);
+	/* A wait to stop, one in the fork, one to resume. */
+	assert_int_equal(quiet.long_pause_ns, quiet.pause_ns + 56000);
 	assert_true(quiet.most_bytes == quiet.child_bytes + (1 << 20));
 	/* Two of the four have to wait for a CPU. */
 	hf_predict_from(&lab, &account, &threads, 2, &busy);
