@@ -23,7 +23,13 @@ enum {
 	UNFINISHED_S = 60,
 	/* Two CPUs may not agree on which tick it is. */
 	CLOCK_TOLERANCE_TICKS = 2,
+	/* A thread that was told to fork may have to wait for the CPU, and the
+	 * copy of a giant takes its time. */
+	FORK_LIMIT_MS = 120 * 1000,
 };
+
+/* Always of the same length, so that it can be overwritten. */
+#define FORKING "forking %020" PRIu64 " %020" PRIu64 "\n"
 
 #define RECORD_PREFIX "record-"
 #define UNFINISHED_PREFIX "new-"
@@ -130,7 +136,8 @@ uint64_t hf_journal_age_s(const struct hf_journal_record *record)
 bool hf_journal_parse(const char *text, struct hf_journal_record *ret)
 {
 	struct hf_journal_record record = { 0 };
-	int end = 0;
+	uint64_t since, until;
+	int end = 0, num = 0;
 
 	if (sscanf(text,
 		   "heapfork-journal 1 boot %36s pidns %" SCNu64
@@ -140,6 +147,14 @@ bool hf_journal_parse(const char *text, struct hf_journal_record *ret)
 		   &end) != 6 ||
 	    end == 0 || record.target <= 0 || record.tool <= 0)
 		return false;
+	record.until = UINT64_MAX; /* of an older version */
+	if (sscanf(text + end, " forking %" SCNu64 " %" SCNu64 "%n", &since,
+		   &until, &num) == 2) {
+		record.until = until;
+		if (since > record.since)
+			record.since = since;
+		end += num;
+	}
 	/* Absent, or cut off: the child is looked for. */
 	if (sscanf(text + end, " child %d %d\n", &record.child,
 		   &record.child_in_target) != 2 ||
@@ -183,6 +198,9 @@ struct hf_error *hf_journal_open(struct hf_journal *journal, const char *dir,
 		       "\ntarget %d %" PRIu64 "\ntool %d\nsince %" PRIu64 "\n",
 		       boot, pid_namespace(), target, target_start, getpid(),
 		       now_ticks() - CLOCK_TOLERANCE_TICKS);
+	journal->forking_at = len;
+	len += snprintf(text + len, sizeof(text) - (size_t)len, FORKING,
+			UINT64_C(0), UINT64_C(0));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		err = hf_error_os(errno, "cannot lock '%s'", begun);
 	else
@@ -197,6 +215,23 @@ struct hf_error *hf_journal_open(struct hf_journal *journal, const char *dir,
 	journal->fd = HF_TAKE_FD(fd);
 	journal->is_open = true;
 	return NULL;
+}
+
+void hf_journal_note_forking(struct hf_journal *journal, uint64_t limit_ms)
+{
+	uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK), now = now_ticks();
+	uint64_t until = now + (limit_ms + FORK_LIMIT_MS) * ticks / 1000;
+	char text[64];
+	int len;
+
+	if (!journal->is_open)
+		return;
+	len = snprintf(text, sizeof(text), FORKING,
+		       now - CLOCK_TOLERANCE_TICKS, until);
+	/* As good as never, on a file that has these bytes already. Then the
+	 * record says that there is no child: better none than that. */
+	if (pwrite(journal->fd, text, (size_t)len, journal->forking_at) != len)
+		hf_journal_remove(journal);
 }
 
 void hf_journal_note_child(struct hf_journal *journal, pid_t child,

@@ -26,9 +26,11 @@
  *	target PID START
  *	tool PID
  *	since TICKS
+ *	forking TICKS TICKS                  (zeros: not yet)
  *	child PID PID-IN-ITS-NAMESPACE       (once it is there)
  *
- * START and TICKS are clock ticks after boot, as in /proc/PID/stat. */
+ * START and TICKS are clock ticks after boot, as in /proc/PID/stat. A child was
+ * started between the two of `forking`. */
 
 enum { HF_JOURNAL_BOOT_BYTES = 37 };
 
@@ -38,7 +40,8 @@ struct hf_journal_record {
 	pid_t target;
 	uint64_t target_start;
 	pid_t tool;
-	uint64_t since;           /* the child was started later */
+	uint64_t since;           /* the child was started later, */
+	uint64_t until;           /* and not after that; 0: there is none */
 	pid_t child;              /* 0: not noted */
 	pid_t child_in_target;    /* as the target sees it */
 };
@@ -47,6 +50,7 @@ struct hf_journal_record {
 struct hf_journal {
 	int dir_fd, fd;
 	bool is_open;
+	off_t forking_at;
 	char name[64];
 };
 
@@ -55,6 +59,11 @@ struct hf_journal {
 struct hf_error *hf_journal_open(struct hf_journal *journal, const char *dir,
 				 pid_t target, uint64_t target_start)
 	HF_MUST_CHECK;
+
+/** From now on there may be a child. Called before the pause, which is to have
+ * no file in it.
+ * @param limit_ms until the target will have been told to fork, at most. */
+void hf_journal_note_forking(struct hf_journal *journal, uint64_t limit_ms);
 
 /** Add the child. */
 void hf_journal_note_child(struct hf_journal *journal, pid_t child,

@@ -37,6 +37,7 @@ struct left_child {
 struct search {
 	pid_t target;
 	uint64_t since;     /* clock ticks after boot */
+	uint64_t until;
 	pid_t child;        /* this one only; 0: any */
 	const struct job *job;
 	bool is_recorded;   /* a capture has begun then, and did not end */
@@ -45,7 +46,7 @@ struct search {
 
 struct looked {
 	pid_t target;
-	uint64_t since;
+	uint64_t since, until;
 };
 
 struct job {
@@ -90,6 +91,7 @@ static struct hf_error *consider(struct search *search, pid_t pid)
 	if (stat.parent != search->target || stat.exit_signal != 0 ||
 	    !(stat.flags & FORKED_NO_EXEC) ||
 	    stat.start_time < search->since ||
+	    stat.start_time > search->until ||
 	    (search->child && pid != search->child) ||
 	    is_in_use(search->job, pid))
 		return NULL;
@@ -131,7 +133,7 @@ static bool any_lives(const struct search *search)
 
 struct hf_error *hf_reap_left_count(pid_t pid, uint32_t *ret)
 {
-	struct search search = { .target = pid };
+	struct search search = { .target = pid, .until = UINT64_MAX };
 	struct hf_error *err = find_children(&search);
 
 	*ret = 0;
@@ -219,11 +221,13 @@ static bool reap_found(struct job *job, const struct hf_target *target,
 /* Several records may lead to the same children: one look is enough. */
 static bool has_looked(struct job *job, const struct hf_journal_record *record)
 {
-	struct looked looked = { record->target, record->since };
+	struct looked looked = { record->target, record->since,
+				 record->until };
 
 	for (size_t i = 0; i < job->looked.num; i++)
 		if (job->looked.data[i].target == looked.target &&
-		    job->looked.data[i].since <= looked.since)
+		    job->looked.data[i].since <= looked.since &&
+		    job->looked.data[i].until >= looked.until)
 			return true;
 	if (!record->child)
 		hf_error_ignore(hf_array_append(&job->looked, looked));
@@ -236,6 +240,7 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 	struct search search = {
 		.target = record->target,
 		.since = record->since,
+		.until = record->until,
 		.child = record->child,
 		.is_recorded = true,
 		.job = job,
@@ -254,6 +259,8 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 		hf_error_ignore(err);
 		return HF_JOURNAL_REMOVE;
 	}
+	if (!record->until)
+		return HF_JOURNAL_REMOVE; /* not a thread was stopped yet */
 	is_final = record->child ||
 		   hf_journal_age_s(record) >= MAY_FORK_YET_S;
 	if (has_looked(job, record))
@@ -318,6 +325,7 @@ static void *work(void *arg)
 	if (job->options->unrecorded) {
 		struct search search = {
 			.target = job->options->pid,
+			.until = UINT64_MAX,
 			.job = job,
 		};
 		struct hf_target target;

@@ -440,6 +440,9 @@ static struct hf_error *pause_and_fork(struct hf_sequence *sequence,
 	/* Not after the pause: the copies that the fork brings begin with the
 	 * first thread that goes on, long before we are at it again. */
 	sequence->faults_before = faults_of(&sequence->target);
+	hf_journal_note_forking(&sequence->journal,
+				sequence->stop_left_ns / 1000000);
+	report->journaled = sequence->journal.is_open;
 	raise_priority(&priority);
 	report->fifo = priority.raised;
 	num_calls = sequence->calls.num;

@@ -587,6 +587,24 @@ static void what_was_left_to_another_process_stays(void **state)
 	end_survivor(&other);
 }
 
+/* Nothing can have been left behind, so nothing is looked for. */
+static void a_record_of_a_tool_that_stopped_nobody_is_removed(void **state)
+{
+	struct hf_reap_left_options left = { .journal_dir = journal_dir };
+	struct hf_reap_left_result result;
+	struct survivor survivor;
+
+	(void)state;
+	start_survivor(&survivor, "0", "1");
+	assert_true(wait_for_tool(start_tool(survivor.victim.pid, 0)));
+	left.pid = survivor.victim.pid;
+	assert_hf_ok(hf_reap_left(&left, &result));
+	assert_int_equal(result.num_records, 1);
+	assert_int_equal(rmdir(journal_dir), 0);
+	assert_int_equal(mkdir(journal_dir, 0700), 0);
+	end_survivor(&survivor);
+}
+
 static void a_record_of_a_dead_target_is_removed(void **state)
 {
 	const struct hf_reap_left_options left = {
@@ -724,6 +742,8 @@ int main(void)
 		cmocka_unit_test(a_child_of_the_targets_own_is_left_to_it),
 		cmocka_unit_test(a_record_is_kept_as_long_as_its_tool_lives),
 		cmocka_unit_test(what_was_left_to_another_process_stays),
+		cmocka_unit_test(
+			a_record_of_a_tool_that_stopped_nobody_is_removed),
 		cmocka_unit_test(a_record_of_a_dead_target_is_removed),
 		cmocka_unit_test(
 			no_byte_is_changed_in_the_target_nor_in_the_image),
