@@ -105,6 +105,9 @@ def main():
                              prefix=limit)
             check(os.listdir(folder) == [], "no file has a name")
         because = fact(small, "capture.read_direct_because")
+        check(("not copied out" in small.run.stderr) == (wanted == "direct") and
+              (because or "") in small.run.stderr,
+              "what was not copied is told, and why: %s" % small.run.stderr)
         check(fact(small, "capture.read_from") == wanted and
               (because is None or "a copy may take 9" in because),
               "little room, %s: %s, %s" % (options, wanted, because))
