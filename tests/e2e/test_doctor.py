@@ -403,6 +403,8 @@ def main():
         max_pause(heapfork, program, folder)
         options_of_a_capture(heapfork, program, folder)
     with tempfile.TemporaryDirectory() as folder:
+        # Records of our own: other captures of this user would reap, too.
+        os.environ["XDG_RUNTIME_DIR"] = folder
         reap(heapfork, program, folder)
 
 
