@@ -60,7 +60,7 @@ for verb in $verbs; do
 	run 0 "$verb" -h; out_has "heapfork $verb"; out_has "--help"; no_err
 	# One screen; but a capture has many options.
 	lines=24
-	[ "$verb" != snapshot ] && [ "$verb" != run ] || lines=64
+	case $verb in snapshot | run | doctor) lines=64 ;; esac
 	[ "$(wc -l <out)" -le "$lines" ] ||
 		fail "$command: more than $lines lines"
 	[ "$(wc -l <out)" -lt "$long" ] || fail "$command: not shorter"
@@ -76,7 +76,7 @@ for verb in $verbs; do
 	[ -e "$page" ] || { command="man $verb"; fail "no $page"; continue; }
 	pages=("$page" "$man/heapfork.1")
 	# How a capture is made is told once.
-	[ "$verb" != run ] || pages+=("$man/heapfork-snapshot.1")
+	case $verb in run | doctor) pages+=("$man/heapfork-snapshot.1") ;; esac
 	run 0 help "$verb"
 	while read -r option; do
 		cat "${pages[@]}" | grep -qE "Fl .*${option#-}" ||
