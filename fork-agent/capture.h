@@ -82,9 +82,9 @@ struct hf_capture_report {
 				  * borrowed */
 	uint32_t num_threads;    /* stopped, or partial */
 	uint32_t num_partial;    /* threads that could not be stopped */
-	uint32_t num_vfork_children; /* of partial threads: processes that may
-				  * have written to the target's memory while
-				  * it was forked */
+	uint32_t num_vfork_children; /* processes that may have written to the
+				  * target's memory while it was forked: such
+				  * as run in it (vfork) and did not stop */
 	uint32_t num_vfork_stopped; /* processes in the target's memory that
 				  * were stopped with it */
 	uint32_t num_attempts;   /* stops it took, without those for a safe

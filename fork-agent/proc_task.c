@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 enum {
 	PATH_BYTES = 64,
@@ -74,17 +75,17 @@ struct hf_error *hf_proc_stat_parse(const char *text, struct hf_proc_stat *ret)
 	memcpy(stat.name, open_paren + 1, len);
 
 	/* proc(5): 3 state, 4 ppid, 9 flags, 10 minflt, 20 num_threads,
-	 * 22 starttime, 38 exit_signal, 52 exit_code (Linux 3.5). */
+	 * 22 starttime, 23 vsize, 38 exit_signal, 52 exit_code (Linux 3.5). */
 	if (sscanf(close_paren + 1,
 		   " %c %d %*s %*s %*s %*s %" SCNu64 " %" SCNu64
 		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64
-		   " %*s %" SCNu64
-		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
+		   " %*s %" SCNu64 " %" SCNu64
+		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s"
 		   " %*s %d"
 		   " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %d",
 		   &stat.state, &stat.parent, &stat.flags, &stat.minor_faults,
-		   &stat.num_threads, &stat.start_time,
-		   &stat.exit_signal, &stat.exit_code) < 7)
+		   &stat.num_threads, &stat.start_time, &stat.memory_bytes,
+		   &stat.exit_signal, &stat.exit_code) < 8)
 		return hf_bad_data("stat has an unknown form");
 	*ret = stat;
 	return NULL;
@@ -290,6 +291,49 @@ bool hf_proc_has_children(pid_t pid, pid_t tid)
 	/* An empty file is reported as gone, too. */
 	hf_error_ignore(err);
 	return !err;
+}
+
+bool hf_proc_for_each_child(pid_t tid, void (*fn)(void *arg, pid_t child),
+			    void *arg)
+{
+	char path[PATH_BYTES], text[512];
+	pid_t child = 0;
+	ssize_t len;
+
+	task_path(path, tid, tid, "children");
+
+	HF_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	/* "PID PID ... PID ", of any length. */
+	do {
+		len = read(fd, text, sizeof(text));
+		for (ssize_t i = 0; i < len; i++) {
+			bool is_digit = text[i] >= '0' && text[i] <= '9';
+
+			if (is_digit && child <= (INT32_MAX - 9) / 10)
+				child = child * 10 + (text[i] - '0');
+			if (is_digit || !child)
+				continue;
+			fn(arg, child);
+			child = 0;
+		}
+	} while (len > 0 || (len < 0 && errno == EINTR));
+	if (child)
+		fn(arg, child);
+	return true;
+}
+
+bool hf_proc_waits_in_vfork(pid_t tid)
+{
+	enum { CLONE_VFORK_BIT = 0x4000 };
+	struct hf_proc_syscall call;
+
+	if (!hf_proc_syscall_read(tid, tid, &call))
+		return false;
+	return call.nr == SYS_vfork || call.nr == SYS_clone3 ||
+	       (call.nr == SYS_clone && call.args[0] & CLONE_VFORK_BIT);
 }
 
 bool hf_proc_is_dead(pid_t tid)

@@ -16,6 +16,7 @@ struct hf_proc_stat {
 	uint64_t minor_faults; /* without those of children */
 	uint64_t num_threads;
 	uint64_t start_time;  /* clock ticks after boot */
+	uint64_t memory_bytes; /* of its mappings; 0: it has none */
 	int exit_signal;      /* sent to the parent at its end */
 	int exit_code;        /* of a zombie, as wait tells it; 0 also if we
 			       * may not know */
@@ -81,6 +82,15 @@ bool hf_proc_is_thread_of(pid_t pid, pid_t tid);
 
 /** Has the thread children (that it forked itself)? false if not known. */
 bool hf_proc_has_children(pid_t pid, pid_t tid);
+
+/** Call fn for every child that the thread forked itself, in that order, or
+ * got as the child of a process that ended. Without malloc. @return false if
+ * the kernel has no such list (CONFIG_PROC_CHILDREN). */
+bool hf_proc_for_each_child(pid_t tid, void (*fn)(void *arg, pid_t child),
+			    void *arg);
+
+/** Does the thread wait for the child of its vfork to call exec or to end? */
+bool hf_proc_waits_in_vfork(pid_t tid);
 
 /** Is the thread a zombie, or gone? */
 bool hf_proc_is_dead(pid_t tid);

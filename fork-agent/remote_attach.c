@@ -176,10 +176,12 @@ void hf_attachment_restart(struct hf_attachment *attachment)
 		if (tracee->state != HF_TRACEE_RUNNING &&
 		    tracee->state != HF_TRACEE_PARTIAL)
 			continue;
-		tracee->state = HF_TRACEE_RUNNING;
+		/* What is not of the target is not waited for at once. */
+		tracee->state = tracee->kind == HF_TRACEE_SHARER ?
+					HF_TRACEE_PARTIAL : HF_TRACEE_RUNNING;
 		tracee->in_vfork = false;
+		attachment->num_running += tracee->state == HF_TRACEE_RUNNING;
 		attachment->tracees[num_kept++] = *tracee;
-		attachment->num_running++;
 		attachment->num = num_kept;
 		attachment->slots[slot_of(attachment, tracee->tid)] =
 			(uint32_t)num_kept;
@@ -336,6 +338,25 @@ size_t hf_attachment_seize_missed(struct hf_attachment *attachment)
 	return num_seized;
 }
 
+bool hf_attachment_seize_sharer(struct hf_attachment *attachment, pid_t sharer,
+				pid_t tid)
+{
+	struct hf_tracee *tracee = hf_attachment_find(attachment, tid);
+
+	if (tracee && tracee->state != HF_TRACEE_GONE)
+		return true;
+	if (tracee || attachment->num == attachment->capacity)
+		return false;
+	tracee = add(attachment, tid, HF_TRACEE_SHARER);
+	tracee->sharer = sharer;
+	if (hf_tracee_ptrace(tracee, PTRACE_SEIZE, NULL, NULL) < 0) {
+		hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
+		return false;
+	}
+	hf_tracee_ptrace(tracee, PTRACE_INTERRUPT, NULL, NULL);
+	return true;
+}
+
 /* ---- stop ---- */
 
 static void proceed(struct hf_attachment *attachment,
@@ -469,8 +490,13 @@ void hf_attachment_release_receivers(struct hf_attachment *attachment,
 void hf_attachment_release(struct hf_attachment *attachment)
 {
 	hf_attachment_release_receivers(attachment, NULL);
-	for (size_t i = 0; i < attachment->num; i++)
-		hf_tracee_detach(&attachment->tracees[i]);
+	/* The end of one that shares the memory is a signal to the process, and
+	 * must not come while that is traced: they are last. */
+	for (int sharers = 0; sharers <= 1; sharers++)
+		for (size_t i = 0; i < attachment->num; i++)
+			if ((attachment->tracees[i].kind ==
+			     HF_TRACEE_SHARER) == sharers)
+				hf_tracee_detach(&attachment->tracees[i]);
 }
 
 void hf_attachment_abandon(struct hf_attachment *attachment)

@@ -53,6 +53,17 @@ void hf_attachment_interrupt(struct hf_attachment *attachment);
 size_t hf_attachment_seize_missed(struct hf_attachment *attachment);
 
 /**
+ * In the pause: attach to a thread of process `sharer`, which runs in the
+ * target's memory, without any option; nothing else is changed. Interrupt it,
+ * so that it stops soon.
+ *
+ * @return whether it is attached now: it may be dead, or traced by another,
+ * or there is no room.
+ */
+bool hf_attachment_seize_sharer(struct hf_attachment *attachment, pid_t sharer,
+				pid_t tid);
+
+/**
  * After hf_attachment_release: begin anew, with hf_attachment_seize. Threads
  * that were given up and are still attached stay so.
  */
@@ -75,7 +86,7 @@ uint32_t hf_attachment_max_calls(const struct hf_attachment *attachment,
 void hf_attachment_release_receivers(struct hf_attachment *attachment,
 				     const struct hf_tracee *but);
 
-/** Let all stopped threads go on. */
+/** Let all stopped threads go on; after them what shares their memory. */
 void hf_attachment_release(struct hf_attachment *attachment);
 
 /**

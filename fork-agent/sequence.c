@@ -11,6 +11,7 @@
 #include "fork-agent/proc_task.h"
 #include "fork-agent/reap.h"
 #include "fork-agent/remote_fork.h"
+#include "fork-agent/sharers.h"
 #include "fork-agent/standstill.h"
 #include "util/progress.h"
 
@@ -127,6 +128,7 @@ static struct hf_error *attach(struct hf_sequence *sequence)
 		err = hf_preflight_recheck(&sequence->target);
 	if (err)
 		return err;
+	hf_sharers_look(&sequence->attachment);
 	free(sequence->threads);
 	sequence->threads = calloc(sequence->attachment.capacity,
 				   sizeof(*sequence->threads));
@@ -182,6 +184,10 @@ static struct hf_error *stop(struct hf_sequence *sequence,
 	if (!*ret)
 		*ret = hf_attachment_empty_hands(&sequence->attachment,
 						 &limit);
+	if (!*ret)
+		*ret = hf_sharers_stop(&sequence->attachment, &limit,
+				       &sequence->report.num_vfork_stopped,
+				       &sequence->report.num_vfork_children);
 	waited = hf_now_ns() - start;
 	sequence->stop_left_ns -= waited < sequence->stop_left_ns ?
 					  waited : sequence->stop_left_ns;
@@ -223,7 +229,6 @@ static struct hf_error *read_threads(struct hf_sequence *sequence)
 	size_t n = 0;
 
 	report->num_partial = 0;
-	report->num_vfork_children = 0;
 	report->num_restarted = 0;
 	hf_attachment_read_registers(attachment);
 	for (size_t i = 0; i < attachment->num; i++) {
@@ -243,7 +248,6 @@ static struct hf_error *read_threads(struct hf_sequence *sequence)
 		}
 		n++;
 		report->num_partial += tracee->state == HF_TRACEE_PARTIAL;
-		report->num_vfork_children += tracee->in_vfork;
 		report->num_restarted += tracee->interrupted_call;
 	}
 	sequence->num_threads = n;

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "fork-agent/proc_task.h"
 #include "util/progress.h"
@@ -56,17 +55,6 @@ static enum hf_standstill check_limit(const struct vigil *vigil)
 	return HF_STANDSTILL_REACHED;
 }
 
-static bool is_vfork_wait(pid_t pid, pid_t tid)
-{
-	enum { CLONE_VFORK_BIT = 0x4000 };
-	struct hf_proc_syscall call;
-
-	if (!hf_proc_syscall_read(pid, tid, &call))
-		return false;
-	return call.nr == SYS_vfork || call.nr == SYS_clone3 ||
-	       (call.nr == SYS_clone && call.args[0] & CLONE_VFORK_BIT);
-}
-
 /* A thread has not stopped for a while: why? As long as no other has stopped,
  * nobody suffers from waiting for it.
  *
@@ -93,7 +81,7 @@ static bool is_stuck(struct vigil *vigil, struct hf_tracee *tracee)
 		vigil->any_stuck = true;
 		if (!attachment->num_stopped || suffered_ms < VFORK_GRACE_MS)
 			return true;
-		tracee->in_vfork = is_vfork_wait(attachment->pid, tracee->tid);
+		tracee->in_vfork = hf_proc_waits_in_vfork(tracee->tid);
 		if (tracee->in_vfork || suffered_ms >= SLEEP_GRACE_MS)
 			hf_attachment_set_state(attachment, tracee,
 						HF_TRACEE_PARTIAL);
@@ -210,6 +198,27 @@ enum hf_standstill hf_attachment_wait(struct hf_attachment *attachment,
 	return result;
 }
 
+enum hf_standstill
+hf_attachment_wait_for_sharers(struct hf_attachment *attachment,
+			       const struct hf_stop_limit *limit)
+{
+	struct vigil vigil = { .attachment = attachment, .limit = limit };
+	enum hf_standstill result = wait_for_all(&vigil);
+
+	/* As for the target's own threads: there are other tries. */
+	if (result != HF_STANDSTILL_TOO_LATE || hf_now_ns() < limit->end_ns)
+		return result;
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+
+		if (tracee->state == HF_TRACEE_RUNNING &&
+		    tracee->kind == HF_TRACEE_SHARER)
+			hf_attachment_set_state(attachment, tracee,
+						HF_TRACEE_PARTIAL);
+	}
+	return attachment->num_running ? result : HF_STANDSTILL_REACHED;
+}
+
 static struct hf_error *explain_vfork(struct hf_error *err,
 				      const struct hf_tracee *tracee)
 {
@@ -234,7 +243,7 @@ static struct hf_error *explain_late(const struct hf_attachment *attachment,
 
 		if (tracee->state != HF_TRACEE_RUNNING)
 			continue;
-		if (is_vfork_wait(attachment->pid, tracee->tid))
+		if (hf_proc_waits_in_vfork(tracee->tid))
 			return explain_vfork(err, tracee);
 		stat_err = hf_proc_stat_read(tracee->tid, 0, &stat);
 		err = hf_error_cause(err, "%zu thread(s) still run, among "

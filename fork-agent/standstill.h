@@ -34,6 +34,16 @@ enum hf_standstill hf_attachment_wait(struct hf_attachment *attachment,
 				      const struct hf_stop_limit *limit);
 
 /**
+ * After hf_attachment_wait: wait for what was attached by
+ * hf_attachment_seize_sharer since. One that is in uninterruptible sleep, or has
+ * not stopped when the time for all tries is over, is given up as
+ * HF_TRACEE_PARTIAL.
+ */
+enum hf_standstill
+hf_attachment_wait_for_sharers(struct hf_attachment *attachment,
+			       const struct hf_stop_limit *limit);
+
+/**
  * If every thread that stopped has a signal in hand, or is inside clone, let
  * one after the other take its signal or end its call until one stands with
  * empty hands: only such a thread can be made to run a system call. The

@@ -40,6 +40,7 @@ enum hf_tracee_state {
 enum hf_tracee_kind {
 	HF_TRACEE_THREAD,  /* of the target */
 	HF_TRACEE_NEWBORN, /* a process that the target forked meanwhile */
+	HF_TRACEE_SHARER,  /* of a process in the target's memory: sharers.h */
 };
 
 struct hf_tracee {
@@ -52,6 +53,8 @@ struct hf_tracee {
 	int held_signal;   /* taken from the thread, to be given back */
 	bool group_stop;   /* the process was stopped by job control */
 	bool in_vfork;     /* PARTIAL, and its child runs in its memory */
+	bool has_sharers;  /* before the stop: has children in its memory */
+	pid_t sharer;      /* the process that it is of, if it is a SHARER */
 	bool is_receiver;  /* signals to the process pass through it: see
 			    * remote_attach.c */
 	char name[16];     /* before the stop */

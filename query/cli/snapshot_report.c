@@ -16,15 +16,41 @@ static void warn_partial_threads(const struct hf_cli *cli,
 	if (report->num_vfork_children)
 		warning = hf_error_cause(
 			warning,
-			"%" PRIu32 " of them wait%s for the child of a vfork, "
-			"which ran on in the memory of the process",
+			"a thread that waits for the child of a vfork cannot "
+			"be, and %" PRIu32 " such process%s ran on in the "
+			"memory of this one",
 			report->num_vfork_children,
-			report->num_vfork_children == 1 ? "s" : "");
+			report->num_vfork_children == 1 ? "" : "es");
+	else if (report->num_vfork_stopped)
+		warning = hf_error_cause(
+			warning,
+			"a thread that waits for the child of a vfork cannot "
+			"be; its child stood with the others, so that the "
+			"memory is of one instant");
 	else
 		warning = hf_error_cause(
 			warning, "they wait in the kernel, beyond the reach "
-				 "of any signal: for a disk or a network "
-				 "file system");
+				 "of any signal: for a disk, a network file "
+				 "system, or a child that has just begun its "
+				 "program");
+	hf_cli_warn(cli, hf_error_fix(warning, "if it matters, take another "
+					       "snapshot a little later"));
+}
+
+static void warn_sharers(const struct hf_cli *cli,
+			 const struct hf_capture_report *report)
+{
+	struct hf_error *warning = hf_error_create(
+		HF_ERROR_PARTIAL,
+		"%" PRIu32 " other process%s ran on in the memory of the "
+		"process, which may therefore not be of one instant",
+		report->num_vfork_children,
+		report->num_vfork_children == 1 ? "" : "es");
+
+	warning = hf_error_cause(warning,
+				 "a child that shares its memory (clone with "
+				 "CLONE_VM) did not stop in time, or has "
+				 "another tracer");
 	hf_cli_warn(cli, hf_error_fix(warning, "if it matters, take another "
 					       "snapshot a little later"));
 }
@@ -104,6 +130,8 @@ void hf_snapshot_report_pause(const struct hf_cli *cli,
 			    report->num_attempts, report->num_restarted);
 	if (report->num_partial)
 		warn_partial_threads(cli, report);
+	else if (report->num_vfork_children)
+		warn_sharers(cli, report);
 	if (!report->descriptors_closed)
 		warn_descriptors(cli);
 }
