@@ -1,7 +1,7 @@
 /* Victim: lives under seccomp, is not dumpable, or may not fork.
  * SPDX-License-Identifier: MIT
  *
- * usage: confined errno|kill|strict|undumpable|nproc|plain
+ * usage: confined errno|trap|kill|strict|undumpable|nproc|plain
  *
  * Answers each line with "alive". */
 #include <errno.h>
@@ -46,6 +46,8 @@ int main(int argc, char **argv)
 	char byte;
 
 	if (!strcmp(mode, "errno") && forbid(SECCOMP_RET_ERRNO | EAGAIN))
+		return 2;
+	if (!strcmp(mode, "trap") && forbid(SECCOMP_RET_TRAP))
 		return 2;
 	if (!strcmp(mode, "kill") && forbid(SECCOMP_RET_KILL_PROCESS))
 		return 2;

@@ -144,6 +144,13 @@ static void a_filter_that_refuses_clone_is_suspended(void **state)
 	check_seccomp("errno");
 }
 
+/* The victim has no handler for SIGSYS: one would end it. */
+static void a_filter_that_traps_raises_no_signal(void **state)
+{
+	(void)state;
+	check_seccomp("trap");
+}
+
 static void a_filter_that_kills_does_not_kill(void **state)
 {
 	(void)state;
@@ -374,6 +381,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_filter_that_refuses_clone_is_suspended),
+		cmocka_unit_test(a_filter_that_traps_raises_no_signal),
 		cmocka_unit_test(a_filter_that_kills_does_not_kill),
 		cmocka_unit_test(strict_mode_does_not_kill),
 		cmocka_unit_test(anothers_process_is_refused_with_the_reason),
