@@ -33,8 +33,14 @@ static bool is_wanted(const GElf_Sym *symbol)
 	}
 }
 
+static bool is_tls(const GElf_Sym *symbol)
+{
+	return GELF_ST_TYPE(symbol->st_info) == STT_TLS &&
+	       symbol->st_shndx != SHN_UNDEF && symbol->st_name;
+}
+
 static struct hf_error *walk_section(Elf *elf, Elf_Scn *section,
-				     const GElf_Shdr *header,
+				     const GElf_Shdr *header, bool want_tls,
 				     hf_elf_symbol_fn *fn, void *arg,
 				     bool *any_ret)
 {
@@ -53,7 +59,7 @@ static struct hf_error *walk_section(Elf *elf, Elf_Scn *section,
 		if (!gelf_getsym(data, (int)i, &symbol))
 			break;
 		*any_ret = true;
-		if (!is_wanted(&symbol))
+		if (!(want_tls ? is_tls(&symbol) : is_wanted(&symbol)))
 			continue;
 		name = elf_strptr(elf, header->sh_link, symbol.st_name);
 		if (!name || !*name)
@@ -65,9 +71,8 @@ static struct hf_error *walk_section(Elf *elf, Elf_Scn *section,
 	return NULL;
 }
 
-struct hf_error *hf_elf_symbol_for_each(Elf *elf, GElf_Word section_type,
-					hf_elf_symbol_fn *fn, void *arg,
-					bool *any_ret)
+static struct hf_error *walk(Elf *elf, GElf_Word section_type, bool want_tls,
+			     hf_elf_symbol_fn *fn, void *arg, bool *any_ret)
 {
 	Elf_Scn *section = NULL;
 
@@ -79,11 +84,26 @@ struct hf_error *hf_elf_symbol_for_each(Elf *elf, GElf_Word section_type,
 		if (!gelf_getshdr(section, &header) ||
 		    header.sh_type != section_type)
 			continue;
-		err = walk_section(elf, section, &header, fn, arg, any_ret);
+		err = walk_section(elf, section, &header, want_tls, fn, arg,
+				   any_ret);
 		/* A file has one section of each type; a hostile one may have
 		 * thousands that share their bytes. */
 		if (err || *any_ret)
 			return err;
 	}
 	return NULL;
+}
+
+struct hf_error *hf_elf_symbol_for_each(Elf *elf, GElf_Word section_type,
+					hf_elf_symbol_fn *fn, void *arg,
+					bool *any_ret)
+{
+	return walk(elf, section_type, false, fn, arg, any_ret);
+}
+
+struct hf_error *hf_elf_tls_symbol_for_each(Elf *elf, GElf_Word section_type,
+					    hf_elf_symbol_fn *fn, void *arg,
+					    bool *any_ret)
+{
+	return walk(elf, section_type, true, fn, arg, any_ret);
 }

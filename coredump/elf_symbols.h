@@ -23,6 +23,12 @@ struct hf_error *hf_elf_symbol_for_each(Elf *elf, GElf_Word section_type,
 					hf_elf_symbol_fn *fn, void *arg,
 					bool *any_ret) HF_MUST_CHECK;
 
+/** The same for the TLS variables: their value is an offset in the module's
+ * block. */
+struct hf_error *hf_elf_tls_symbol_for_each(Elf *elf, GElf_Word section_type,
+					    hf_elf_symbol_fn *fn, void *arg,
+					    bool *any_ret) HF_MUST_CHECK;
+
 /** Begin to read an x86-64 ELF file. @return NULL if it is none; else release
  * with elf_end(). The descriptor must stay open. */
 Elf *hf_elf_open(int fd);

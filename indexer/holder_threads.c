@@ -5,14 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "indexer/demangle.h"
+#include "indexer/holder_tls.h"
+
 /* A claim's `data` holds the thread's index and what part of it is meant; from
- * first_frame on it is a frame. */
+ * first_frame on it is a frame, from first_variable on a variable. */
 enum part { PART_STACK, PART_TLS, PART_DEAD, NUM_PARTS };
 
 struct thread_claims {
 	const struct hf_thread *threads;
 	const struct hf_stacks *stacks; /* may be NULL */
-	uint32_t first_frame;
+	const struct hf_tls_parts *variables;
+	uint32_t first_frame, first_variable;
 	struct hf_holder_list *holders;
 };
 
@@ -69,6 +73,28 @@ static struct hf_error *took_frame(const struct thread_claims *claims,
 	return hf_holder_list_take(claims->holders, &holder);
 }
 
+/* "thread_cache, TLS of worker-3 (tid 4711)" */
+static struct hf_error *took_variable(const struct thread_claims *claims,
+				      uint32_t id, struct hf_range part)
+{
+	const struct hf_tls_part *variable = &claims->variables->list.data[id];
+	HF_AUTO_FREE char *name = hf_demangle_or_copy(variable->name);
+	HF_AUTO_FREE char *block =
+		thread_text("TLS", &claims->threads[variable->thread_index]);
+	struct hf_holder holder = {
+		.kind = HF_HOLDER_TLS,
+		.range = part,
+		.thread_index = variable->thread_index,
+		.frame = UINT32_MAX,
+		.module_id = variable->module_id,
+	};
+
+	if (!name || !block ||
+	    asprintf(&holder.name, "%s, %s", name, block) < 0)
+		return &hf_enomem;
+	return hf_holder_list_take(claims->holders, &holder);
+}
+
 static struct hf_error *took_part(void *arg, uint32_t data,
 				  struct hf_range part)
 {
@@ -84,6 +110,9 @@ static struct hf_error *took_part(void *arg, uint32_t data,
 		.module_id = HF_NO_MODULE,
 	};
 
+	if (data >= claims->first_variable)
+		return took_variable(claims, data - claims->first_variable,
+				     part);
 	if (data >= claims->first_frame)
 		return took_frame(claims, data - claims->first_frame, part);
 	if (data % NUM_PARTS == PART_DEAD)
@@ -237,19 +266,54 @@ static uint64_t claim_frames(const struct hf_stacks *stacks, uint32_t thread,
 	return done;
 }
 
-struct hf_error *hf_holders_of_threads(const struct hf_image *image,
-				       const struct hf_stacks *stacks,
-				       struct hf_ranges *free_ranges,
-				       struct hf_holder_list *holders)
+/* The variables in a thread's TLS block; what lies between them stays the
+ * block. @return where the rest of the block starts. */
+static uint64_t claim_variables(const struct hf_tls_parts *variables,
+				uint32_t thread, struct hf_range tls,
+				size_t *next, uint32_t first_variable,
+				struct hf_claim *claims, size_t *num_claims)
+{
+	uint64_t done = tls.start;
+
+	for (; *next < variables->list.num; (*next)++) {
+		const struct hf_tls_part *part = &variables->list.data[*next];
+
+		if (part->thread_index > thread)
+			break;
+		if (part->thread_index < thread || part->range.start < done ||
+		    part->range.end > tls.end)
+			continue;
+		claims[(*num_claims)++] = (struct hf_claim){
+			{ done, part->range.start },
+			thread * NUM_PARTS + PART_TLS
+		};
+		claims[(*num_claims)++] = (struct hf_claim){
+			part->range, first_variable + (uint32_t)*next
+		};
+		done = part->range.end;
+	}
+	return done;
+}
+
+static struct hf_error *claim_all(const struct hf_image *image,
+				  const struct hf_stacks *stacks,
+				  const struct hf_tls_parts *variables,
+				  struct hf_ranges *free_ranges,
+				  struct hf_holder_list *holders)
 {
 	size_t num;
 	const struct hf_thread *threads = hf_image_threads(image, &num);
 	size_t num_frames = stacks ? stacks->num_frames : 0, next = 0;
+	size_t next_variable = 0;
 	struct thread_claims arg = {
-		threads, stacks, (uint32_t)num * NUM_PARTS, holders
+		.threads = threads, .stacks = stacks, .variables = variables,
+		.first_frame = (uint32_t)num * NUM_PARTS,
+		.first_variable = (uint32_t)(num * NUM_PARTS + num_frames),
+		.holders = holders,
 	};
 	HF_AUTO_FREE struct hf_claim *claims =
-		calloc(num * NUM_PARTS + num_frames + 1, sizeof(*claims));
+		calloc(num * NUM_PARTS + num_frames +
+			       2 * variables->list.num + 1, sizeof(*claims));
 	struct hf_error *err;
 	size_t num_claims = 0;
 
@@ -266,6 +330,9 @@ struct hf_error *hf_holders_of_threads(const struct hf_image *image,
 			parts[PART_STACK].start = claim_frames(
 				stacks, (uint32_t)i, threads[i].stack, &next,
 				arg.first_frame, claims, &num_claims);
+		parts[PART_TLS].start = claim_variables(
+			variables, (uint32_t)i, threads[i].tls, &next_variable,
+			arg.first_variable, claims, &num_claims);
 		for (uint32_t p = 0; p < NUM_PARTS; p++)
 			claims[num_claims++] = (struct hf_claim){
 				parts[p], (uint32_t)i * NUM_PARTS + p
@@ -274,4 +341,19 @@ struct hf_error *hf_holders_of_threads(const struct hf_image *image,
 	num_claims = hf_claims_normalize(claims, num_claims);
 	err = hf_carve(free_ranges, claims, num_claims, took_part, &arg);
 	return err ? err : add_registers(holders, threads, num);
+}
+
+struct hf_error *hf_holders_of_threads(const struct hf_image *image,
+				       const struct hf_stacks *stacks,
+				       struct hf_ranges *free_ranges,
+				       struct hf_holder_list *holders)
+{
+	struct hf_tls_parts variables = { .modules = NULL };
+	struct hf_error *err = hf_tls_parts_find(image, &variables);
+
+	if (!err)
+		err = claim_all(image, stacks, &variables, free_ranges,
+				holders);
+	hf_tls_parts_deinit(&variables);
+	return err;
 }
