@@ -218,12 +218,39 @@ static bool reap_found(struct job *job, const struct hf_target *target,
 	       !is_over(job);
 }
 
-/* Several records may lead to the same children: one look is enough. */
-static bool has_looked(struct job *job, const struct hf_journal_record *record)
+/* The time of a record, together with those of others that overlap it: one look
+ * is enough for all of them. */
+static struct looked time_of(const struct job *job,
+			     const struct hf_journal_record *record)
 {
-	struct looked looked = { record->target, record->since,
-				 record->until };
+	struct looked time = { record->target, record->since, record->until };
+	bool grows;
 
+	do {
+		grows = false;
+		for (size_t i = 0; i < job->dead.num; i++) {
+			const struct hf_journal_record *other =
+				&job->dead.data[i];
+
+			if (other->target != time.target ||
+			    other->target_start != record->target_start ||
+			    other->child || other->since > time.until ||
+			    other->until < time.since)
+				continue;
+			grows |= other->since < time.since ||
+				 other->until > time.until;
+			if (other->since < time.since)
+				time.since = other->since;
+			if (other->until > time.until)
+				time.until = other->until;
+		}
+	} while (grows);
+	return time;
+}
+
+static bool has_looked(struct job *job, const struct hf_journal_record *record,
+		       struct looked looked)
+{
 	for (size_t i = 0; i < job->looked.num; i++)
 		if (job->looked.data[i].target == looked.target &&
 		    job->looked.data[i].since <= looked.since &&
@@ -237,10 +264,13 @@ static bool has_looked(struct job *job, const struct hf_journal_record *record)
 static enum hf_journal_verdict
 reap_record(struct job *job, const struct hf_journal_record *record)
 {
+	struct looked time = record->child ?
+		(struct looked){ record->target, record->since,
+				 record->until } : time_of(job, record);
 	struct search search = {
 		.target = record->target,
-		.since = record->since,
-		.until = record->until,
+		.since = time.since,
+		.until = time.until,
 		.child = record->child,
 		.is_recorded = true,
 		.job = job,
@@ -263,7 +293,7 @@ reap_record(struct job *job, const struct hf_journal_record *record)
 		return HF_JOURNAL_REMOVE; /* not a thread was stopped yet */
 	is_final = record->child ||
 		   hf_journal_age_s(record) >= MAY_FORK_YET_S;
-	if (has_looked(job, record))
+	if (has_looked(job, record, time))
 		return is_final && job->result->num_left == 0 ?
 			       HF_JOURNAL_REMOVE : HF_JOURNAL_KEEP;
 	is_done = reap_found(job, &target, &search);
