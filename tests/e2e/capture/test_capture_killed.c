@@ -163,12 +163,14 @@ static void check_survivor(struct survivor *survivor)
 	assert_string_equal(hf_victim_line(&survivor->victim), "moving");
 }
 
-/* Those of tools that were killed before the fork are kept for a while. */
+/* Those of tools that were killed before the fork are kept for a while, and so
+ * are those that were not even begun properly. */
 static void forget_records(void)
 {
-	char command[64];
+	char command[96];
 
-	snprintf(command, sizeof(command), "rm -f %s/record-*", journal_dir);
+	snprintf(command, sizeof(command), "rm -f %s/record-* %s/new-*",
+		 journal_dir, journal_dir);
 	assert_int_equal(system(command), 0);
 }
 
