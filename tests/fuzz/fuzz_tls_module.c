@@ -6,7 +6,8 @@
 #include "tests/support/fake_image.h"
 #include "tests/support/test_main.h"
 
-/* The input is the module's file, which is its memory, too. */
+/* The input is the module's file. In memory its first page is there twice, as
+ * linkers lay small libraries out: code, then data. */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -34,12 +35,11 @@ static void check(const struct hf_module *module,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	HF_AUTO(fake_image) struct fake_image *fake = NULL;
+	size_t page_bytes = size < PAGE ? size : PAGE;
 	struct hf_segment segment = {
-		.start = MODULE,
-		.end = MODULE + (size + PAGE - 1) / PAGE * PAGE,
-		.prot = PROT_READ, .kind = HF_SEGMENT_FILE,
-		.absent = HF_ABSENT_FILE, .device = 1, .inode = 1,
-		.path = "/lib/fuzz.so",
+		.start = MODULE, .end = MODULE + PAGE,
+		.prot = PROT_READ | PROT_EXEC, .kind = HF_SEGMENT_FILE,
+		.absent = HF_ABSENT_FILE, .path = "/lib/fuzz.so",
 	};
 	struct hf_image *image;
 	struct hf_error *err;
@@ -48,8 +48,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size || size > MAX_MODULE)
 		return 0;
 	fake = fake_image_create();
-	fake_image_add_segment(fake, &segment);
-	fake_image_poke(fake, MODULE, data, size);
+	for (int i = 0; i < 2; i++) {
+		fake_image_add_segment(fake, &segment);
+		fake_image_poke(fake, segment.start, data, page_bytes);
+		segment.start += PAGE;
+		segment.end += PAGE;
+		segment.prot = PROT_READ | PROT_WRITE;
+	}
 	fake_image_add_file(fake, segment.path, data, size);
 	err = fake_image_try_freeze(fake, &image);
 	if (err) {

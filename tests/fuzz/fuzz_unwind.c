@@ -15,7 +15,8 @@
  *   bytes 1-136  17 registers in the order of DWARF; rip counts from the
  *                module, rsp and rbp from the stack, modulo their sizes
  *   256 bytes    the stack; words below 2^16 count from the module
- *   then         the module, as a file and in memory
+ *   then         the module's file; in memory its first page is there twice, as
+ *                linkers lay small libraries out: code, then data
  *
  * Each step must end, and say of a register only what it read; frames of a
  * stack must ascend. */
@@ -61,15 +62,20 @@ static void add_module(struct fake_image *fake, const uint8_t *data,
 		       size_t size)
 {
 	struct hf_segment segment = {
-		.start = MODULE,
-		.end = MODULE + (size + PAGE - 1) / PAGE * PAGE,
+		.start = MODULE, .end = MODULE + PAGE,
 		.prot = PROT_READ | PROT_EXEC,
 		.kind = HF_SEGMENT_FILE, .absent = HF_ABSENT_FILE,
-		.device = 1, .inode = 1, .path = path,
+		.path = path,
 	};
 
-	fake_image_add_segment(fake, &segment);
-	fake_image_poke(fake, MODULE, data, size);
+	for (int i = 0; i < 2; i++) {
+		fake_image_add_segment(fake, &segment);
+		fake_image_poke(fake, segment.start, data,
+				size < PAGE ? size : PAGE);
+		segment.start += PAGE;
+		segment.end += PAGE;
+		segment.prot = PROT_READ | PROT_WRITE;
+	}
 }
 
 static void add_thread(struct fake_image *fake,
