@@ -43,6 +43,7 @@ static const struct {
 	{ hf_check_threads, false },
 	{ hf_check_priority, false },
 	{ hf_check_shadow_stack, true },
+	{ hf_check_way_home, true },
 	{ hf_check_pinned, true },
 	{ hf_check_not_copied, false },
 	{ hf_check_allocator, false },

@@ -82,6 +82,7 @@ void hf_check_pids(struct hf_patient *patient);
 void hf_check_threads(struct hf_patient *patient);
 void hf_check_dispatch(struct hf_patient *patient);
 void hf_check_shadow_stack(struct hf_patient *patient);
+void hf_check_way_home(struct hf_patient *patient);
 void hf_check_allocator(struct hf_patient *patient);
 void hf_check_not_copied(struct hf_patient *patient);
 void hf_check_pinned(struct hf_patient *patient);

@@ -1,10 +1,13 @@
 /* Program: what about the target itself makes a capture worse, or impossible.
  * SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fork-agent/doctor/patient.h"
+#include "fork-agent/syscall_site.h"
+#include "util/file.h"
 
 enum { MIB = 1 << 20 };
 
@@ -124,6 +127,64 @@ void hf_check_shadow_stack(struct hf_patient *patient)
 		       "with SIGKILL in that very moment");
 	hf_check_fix(check, "GLIBC_TUNABLES=glibc.cpu.x86_shstk=off when the "
 		     "program is started turns it off");
+}
+
+/* The instructions of the target by which a borrowed thread comes back.
+ * @return false: its memory cannot be looked at. */
+static bool find_site(const struct hf_patient *patient,
+		      struct hf_syscall_site *ret)
+{
+	HF_AUTO(hf_proc_maps) struct hf_proc_maps maps = { 0 };
+	HF_AUTO_FREE char *text = NULL;
+	HF_AUTO_FD int fd = -1;
+	struct hf_error *err;
+	char path[64];
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", patient->live_tid);
+	err = hf_read_file(path, &text, &len);
+	if (!err)
+		err = hf_proc_maps_parse(text, len, &maps);
+	snprintf(path, sizeof(path), "/proc/%d/mem", patient->live_tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (err || fd < 0) {
+		hf_error_ignore(err);
+		return false;
+	}
+	hf_syscall_site_search(fd, &maps, ret);
+	return true;
+}
+
+/* Would it come to no harm if heapfork were killed in the very microseconds in
+ * which a thread of it is borrowed? Shadow stacks have a check of their own. */
+void hf_check_way_home(struct hf_patient *patient)
+{
+	struct hf_syscall_site site;
+	struct hf_check *check;
+
+	if (!patient->attach_works || !find_site(patient, &site)) {
+		hf_checkup_add(patient->checkup, "way-home",
+			       HF_VERDICT_UNKNOWN,
+			       "its memory cannot be looked at");
+		return;
+	}
+	if (!patient->target.seccomp && site.call_ret.addr &&
+	    site.restorer.addr) {
+		hf_checkup_add(patient->checkup, "way-home", HF_VERDICT_OK,
+			       "a borrowed thread finds its own way back");
+		return;
+	}
+	check = hf_checkup_add(patient->checkup, "way-home",
+			       HF_VERDICT_WARNING, "%s",
+			       patient->target.seccomp ?
+				       "it is under seccomp" :
+			       site.call_ret.addr ?
+				       "no signal restorer in its memory" :
+				       "no syscall instruction with a return");
+	hf_check_cause(check, "were heapfork killed with SIGKILL in the "
+		       "microseconds in which a thread is borrowed, that "
+		       "thread might not come back unharmed");
+	hf_check_fix(check, "--mode stop borrows no thread");
 }
 
 void hf_check_allocator(struct hf_patient *patient)
