@@ -85,6 +85,8 @@ struct hf_capture_report {
 	uint32_t num_vfork_children; /* processes that may have written to the
 				  * target's memory while it was forked: such
 				  * as run in it (vfork) and did not stop */
+	bool leader_ended;     /* one of them: the process was held at its end,
+				* when its first thread was gone */
 	uint32_t num_vfork_stopped; /* processes in the target's memory that
 				  * were stopped with it */
 	uint32_t num_attempts;   /* stops it took, without those for a safe

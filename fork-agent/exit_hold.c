@@ -123,6 +123,7 @@ static struct hf_error *describe(struct hf_exit_hold *hold)
 		.peak_private_bytes = UINT64_MAX,
 		.num_threads = (uint32_t)hold->threads.num,
 		.num_partial = !hf_exit_hold_has(hold, hold->pid),
+		.leader_ended = !hf_exit_hold_has(hold, hold->pid),
 		.num_attempts = 1,
 		.descriptors_closed = true,
 		.reaped = true,

@@ -184,9 +184,8 @@ static void take_now(struct run *run)
 		hf_cli_report(err);
 }
 
-static void begin_hold(struct run *run)
+static void begin_hold(struct run *run, pid_t pid)
 {
-	pid_t pid = hf_run_program_pid(run->program);
 	struct hf_error *err;
 
 	if (!run->args->at_exit || run->hold || run->is_over)
@@ -195,6 +194,17 @@ static void begin_hold(struct run *run)
 	if (err)
 		hf_cli_warn(run->cli, hf_error_prefix(
 			err, "there will be no snapshot at its end"));
+}
+
+/* The program is traced before it is one. */
+static void before_program(void *arg, pid_t pid)
+{
+	struct run *run = arg;
+
+	if (pid)
+		begin_hold(run, pid);
+	else
+		hf_exit_hold_destroy(HF_TAKE(run->hold));
 }
 
 static void note_no_end(struct run *run)
@@ -220,7 +230,7 @@ static void take(struct run *run)
 	if (run->hold && !hf_exit_hold_is_held(run->hold)) {
 		hf_exit_hold_destroy(HF_TAKE(run->hold));
 		take_now(run);
-		begin_hold(run);
+		begin_hold(run, hf_run_program_pid(run->program));
 	} else if (!run->hold) {
 		take_now(run);
 	}
@@ -263,7 +273,6 @@ static struct hf_error *watch(struct run *run)
 {
 	int timeout_ms = run->args->rss_bytes ? RSS_INTERVAL_MS : -1;
 
-	begin_hold(run);
 	for (;;) {
 		enum hf_run_event event;
 		struct hf_error *err;
@@ -363,6 +372,8 @@ static struct hf_error *run(struct hf_cli *cli, int argc, char **argv)
 		return err;
 	start.argv = args.argv;
 	start.own_signal = args.on_signal;
+	start.before = before_program;
+	start.arg = &run;
 	err = hf_run_program_start(&start, &program);
 	if (err)
 		return not_started(cli, err);

@@ -98,9 +98,14 @@ static void *take_signals(void *arg)
 
 /* In the child. Ends it. */
 static void become(const struct hf_run_options *options,
-		   const sigset_t *mask, int report_fd)
+		   const sigset_t *mask, int go_fd, int report_fd)
 {
 	int os_error;
+	char byte;
+
+	/* Also if nobody is left to write. */
+	while (read(go_fd, &byte, 1) < 0 && errno == EINTR)
+		;
 
 	/* Handlers become SIG_DFL by themselves. */
 	if (options->ignore_sigpipe)
@@ -129,29 +134,44 @@ static struct hf_error *start_error(const char *name, int os_error)
 static struct hf_error *fork_and_exec(struct hf_run_program *program,
 				      const struct hf_run_options *options)
 {
-	int fds[2], os_error = 0;
+	int fds[2], go[2], os_error = 0;
 	ssize_t got;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return hf_error_os(errno, "cannot make a pipe");
+	if (pipe2(go, O_CLOEXEC) < 0) {
+		os_error = errno;
+		close(fds[0]);
+		close(fds[1]);
+		return hf_error_os(os_error, "cannot make a pipe");
+	}
 	program->pid = fork();
 	if (program->pid < 0) {
 		os_error = errno;
 		close(fds[0]);
 		close(fds[1]);
+		close(go[0]);
+		close(go[1]);
 		return hf_error_os(os_error, "cannot fork");
 	}
 	if (program->pid == 0) {
 		close(fds[0]);
-		become(options, &program->saved_mask, fds[1]);
+		close(go[1]);
+		become(options, &program->saved_mask, go[0], fds[1]);
 	}
 	close(fds[1]);
+	close(go[0]);
+	if (options->before)
+		options->before(options->arg, program->pid);
+	close(go[1]);
 	do {
 		got = read(fds[0], &os_error, sizeof(os_error));
 	} while (got < 0 && errno == EINTR);
 	close(fds[0]);
 	if (got <= 0) /* exec has closed it */
 		return NULL;
+	if (options->before)
+		options->before(options->arg, 0);
 	waitpid(program->pid, NULL, 0);
 	program->pid = 0;
 	return start_error(options->argv[0], os_error);

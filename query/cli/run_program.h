@@ -31,6 +31,11 @@ struct hf_run_options {
 	char *const *argv;   /* of the program; NULL at its end */
 	int own_signal;      /* that is not for the program; 0: none */
 	bool ignore_sigpipe; /* as we were started */
+	/** Called when there is a process, but not yet the program in it: it
+	 * waits for us. Then, if the program cannot be executed, with pid 0,
+	 * before its process ends. May be NULL. */
+	void (*before)(void *arg, pid_t pid);
+	void *arg;
 };
 
 /**

@@ -4,10 +4,27 @@
 
 #include <inttypes.h>
 
+static void warn_leader(const struct hf_cli *cli)
+{
+	hf_cli_warn(cli, hf_error_cause(
+		hf_error_create(HF_ERROR_PARTIAL,
+				"the registers of the first thread are not "
+				"known, and all of its stack counts, also what "
+				"was dead: the snapshot is partial"),
+		"the first of several threads is not traced (or programs would "
+		"notice), and has ended when the others are held"));
+}
+
 static void warn_partial_threads(const struct hf_cli *cli,
 				 const struct hf_capture_report *report)
 {
-	struct hf_error *warning = hf_error_create(
+	struct hf_error *warning;
+
+	if (report->leader_ended) {
+		warn_leader(cli);
+		return;
+	}
+	warning = hf_error_create(
 		HF_ERROR_PARTIAL,
 		"%" PRIu32 " of %" PRIu32 " threads could not be stopped: the "
 		"snapshot is partial",

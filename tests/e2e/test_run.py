@@ -166,10 +166,23 @@ def inheritance(heapfork, grower, folder):
 
 
 def at_exit(heapfork, grower, folder):
+    # However short it is.
+    for i in range(5):
+        path = os.path.join(folder, "short-%d.heap" % i)
+        run = subprocess.run([heapfork, "run", "--at-exit", "-o", path, "--",
+                              "/bin/true"], capture_output=True, text=True)
+        check(run.returncode == 0 and os.path.exists(path),
+              "a program that ends at once: %s" % run.stderr)
+    run = subprocess.run([heapfork, "run", "--at-exit", "-o", "none.heap",
+                          "--", "/no/such/program"], capture_output=True,
+                         text=True, cwd=folder)
+    check(run.returncode == 127 and "snapshot" not in run.stderr,
+          "one that is not there: %s" % run.stderr)
     run = Run(heapfork, folder, ["--at-exit", "-o", "e-%p.heap"], [grower])
     run.tell("hold 1234", "held 1234")
     check(run.end(5) == 5, "at exit: the exit code")
     path = os.path.join(folder, "e-%d.heap" % run.pid)
+    check(os.path.exists(path), "a snapshot at its end: %s" % run.errors)
     check(held(path) == 1234, "all that it held at its exit: %d" % held(path))
     db = sqlite3.connect("file:%s?mode=ro" % path, uri=True)
     check(db.execute("SELECT source, partial FROM snapshot").fetchone() ==
