@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "fork-agent/lab.h"
 #include "util/file.h"
@@ -131,25 +133,56 @@ static struct hf_error *explain_module(struct hf_error *err, pid_t pid)
 			    "confinement");
 }
 
+static struct hf_error *explain_tracer(pid_t pid, pid_t tid, pid_t tracer_pid)
+{
+	struct hf_proc_stat tracer;
+	struct hf_error *name_err = hf_proc_stat_read(tracer_pid, 0, &tracer);
+	const char *name = name_err ? "?" : tracer.name;
+	struct hf_error *err;
+
+	err = hf_error_create(HF_ERROR_PERMISSION,
+			      "cannot attach to process %d", pid);
+	if (tid == pid)
+		err = hf_error_cause(err, "process %d '%s' already traces it; "
+				     "a process can have one tracer only",
+				     tracer_pid, name);
+	else
+		err = hf_error_cause(err, "process %d '%s' already traces "
+				     "thread %d of it; a thread can have one "
+				     "tracer only", tracer_pid, name, tid);
+	hf_error_ignore(name_err);
+	return hf_error_fix(err, "end that debugger or strace first");
+}
+
 struct hf_error *hf_permission_check_tracer(pid_t pid)
 {
 	struct hf_proc_status status;
-	struct hf_proc_stat tracer;
 	struct hf_error *err = hf_proc_status_read(pid, 0, &status);
 
 	if (err || !status.tracer)
 		return err;
-	err = hf_error_create(HF_ERROR_PERMISSION,
-			      "cannot attach to process %d", pid);
+	return explain_tracer(pid, pid, status.tracer);
+}
 
-	struct hf_error *name_err =
-		hf_proc_stat_read(status.tracer, 0, &tracer);
+static struct hf_error *check_thread(void *arg, pid_t tid)
+{
+	const pid_t *pid = arg;
+	struct hf_proc_status status;
+	struct hf_error *err = hf_proc_status_read(tid, 0, &status);
 
-	err = hf_error_cause(err, "process %d '%s' already traces it; a "
-			     "process can have one tracer only",
-			     status.tracer, name_err ? "?" : tracer.name);
-	hf_error_ignore(name_err);
-	return hf_error_fix(err, "end that debugger or strace first");
+	if (err) {
+		hf_error_ignore(err); /* it has ended */
+		return NULL;
+	}
+	/* Some of them may be attached to ourselves already. */
+	if (!status.tracer || status.tracer == (pid_t)syscall(SYS_gettid))
+		return NULL;
+	return explain_tracer(*pid, tid, status.tracer);
+}
+
+struct hf_error *hf_permission_check_tracers(pid_t pid)
+{
+	return hf_proc_for_each_thread(pid, check_thread, &pid);
 }
 
 /* Of all that the kernel looks at, the owner of the files in /proc/PID shows
@@ -347,7 +380,7 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 	struct hf_error *other;
 	char who[16];
 
-	other = hf_permission_check_tracer(pid);
+	other = hf_permission_check_tracers(pid);
 	if (!other && hf_permission_yama_scope() <= 0)
 		other = hf_permission_check_filter(pid);
 	if (other) {

@@ -11,8 +11,8 @@
 
 /**
  * Look for the rule that made the kernel refuse, for this user and this
- * kernel: another tracer, another user, capabilities, dumpable, Yama, seccomp
- * on ourselves.
+ * kernel: another tracer (one thread of it is enough), another user,
+ * capabilities, dumpable, Yama, seccomp on ourselves.
  *
  * @param err the refusal; its cause and fix are set. Taken and returned.
  */
@@ -21,6 +21,9 @@ struct hf_error *hf_permission_explain(struct hf_error *err, pid_t pid)
 
 /** PERMISSION if another process traces `pid`, with that one's name. */
 struct hf_error *hf_permission_check_tracer(pid_t pid) HF_MUST_CHECK;
+
+/** The same for each thread of the process; ourselves we do not mind. */
+struct hf_error *hf_permission_check_tracers(pid_t pid) HF_MUST_CHECK;
 
 /**
  * PERMISSION if a seccomp filter on ourselves forbids ptrace, or would kill us

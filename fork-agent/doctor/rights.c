@@ -41,7 +41,7 @@ void hf_check_attach(struct hf_patient *patient, struct hf_error *refusal)
 
 void hf_check_tracer(struct hf_patient *patient)
 {
-	struct hf_error *err = hf_permission_check_tracer(patient->live_tid);
+	struct hf_error *err = hf_permission_check_tracers(patient->pid);
 
 	if (err) {
 		hf_checkup_add_error(patient->checkup, "tracer", err);
