@@ -10,7 +10,8 @@ cd "$tree"
 mkdir tests
 cat >tests/test_good.c <<'END'
 static void all_of_it_holds(void **state)
-static void all_of_this_too(void **state)
+static void all_of_this_too(
+	void **state)
 END
 printf 'add_test(NAME whole_thing\n  COMMAND x)\n' >tests/CMakeLists.txt
 

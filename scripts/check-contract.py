@@ -35,7 +35,7 @@ def find_tests(folder):
             if name.endswith((".c", ".cc")):
                 text = read(path)
                 functions.update(re.findall(
-                    r"^static void (\w+)\(void \*\*state\)", text, re.M))
+                    r"^static void (\w+)\(\s*void \*\*state\)", text, re.M))
             elif name.endswith(".py"):
                 functions.update(re.findall(r"^def (?:case_)?(\w+)\(",
                                             read(path), re.M))
