@@ -26,6 +26,9 @@ enum {
 	CHILD_OPTIONS = PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD,
 	ADOPT_LIMIT_MS = 20 * 1000,
 	DEATH_TICKS = 400,      /* 2 s */
+	/* A large memory takes seconds to be freed; one whose pages hang in a
+	 * network file system may take for ever. */
+	KILL_LIMIT_MS = 60 * 1000,
 	PAGE_BYTES = 4096,
 	PAGEMAP_ENTRIES = 4096, /* read at a time: 16 MiB */
 };
@@ -56,6 +59,7 @@ struct hf_error *hf_child_adopt(struct hf_child *child,
 		      (void *)CHILD_OPTIONS) < 0)
 		return hf_error_os(errno, "cannot set options of the forked "
 				   "process %d", child->pid);
+	hf_wait_clock_take(clock, child->pid);
 	/* It goes nowhere any more: back to the instant of the fork. */
 	if (way->laid) {
 		hf_way_clear(way, clock->calls, child->pid);
@@ -156,7 +160,7 @@ static struct hf_error *begin_calls(const struct hf_child *child,
 
 /* Give the thread back. A child that has died on the way may have been waited
  * for, and its pid may mean another process from then on: that is found out
- * now. */
+ * now. Else it stands from here on, for long. */
 static void end_calls(struct hf_child *child, struct hf_remote_call *call,
 		      struct hf_wait_clock *clock)
 {
@@ -170,6 +174,8 @@ static void end_calls(struct hf_child *child, struct hf_remote_call *call,
 
 		child->dead = got < 0 || (got > 0 && !WIFSTOPPED(status));
 	}
+	if (alive)
+		hf_wait_clock_take(clock, child->pid);
 }
 
 void hf_child_prepare(struct hf_child *child, uint64_t site,
@@ -340,16 +346,57 @@ uint64_t hf_child_drop(struct hf_child *child, uint64_t site,
 	return dropped;
 }
 
-void hf_child_kill(struct hf_child *child, struct hf_wait_clock *clock)
+/* Let it end itself: for a tracer that may trace it, but not send it signals
+ * (another user's process, without CAP_KILL). */
+static struct hf_error *exit_in_child(struct hf_child *child, uint64_t site,
+				      struct hf_wait_clock *clock)
 {
-	int status;
+	struct hf_tracee tracee;
+	struct hf_remote_call call;
+	struct hf_error *err =
+		begin_calls(child, site, &tracee, &call, clock);
+
+	if (err)
+		return err;
+	call_in_child(&call, SYS_exit_group, 0, 0, 0);
+	end_calls(child, &call, clock);
+	return child->dead ? NULL :
+			     hf_error_create(HF_ERROR_PERMISSION,
+					     "it does not end itself");
+}
+
+static struct hf_error *not_killed(const struct hf_child *child,
+				   struct hf_error *err)
+{
+	return hf_error_prefix(err, "the frozen child %d cannot be killed yet "
+			       "(the kernel does that when heapfork ends)",
+			       child->pid);
+}
+
+struct hf_error *hf_child_kill(struct hf_child *child, uint64_t site,
+			       struct hf_wait_clock *clock)
+{
+	struct hf_error *err;
+	uint32_t ticks = 0;
+	int status = 0;
 	pid_t got;
 
 	if (!child->pid || child->dead)
-		return;
-	kill(child->pid, SIGKILL);
+		return NULL;
+	if (kill(child->pid, SIGKILL) < 0 && errno == EPERM) {
+		err = exit_in_child(child, site, clock);
+		return err ? not_killed(child, err) : NULL;
+	}
 	do {
 		got = hf_wait_clock_wait(clock, child->pid, &status);
-	} while (got == 0 || (got > 0 && WIFSTOPPED(status)));
+		if (got > 0 && WIFSTOPPED(status))
+			hf_wait_clock_take(clock, child->pid);
+	} while ((got == 0 && ++ticks < KILL_LIMIT_MS / HF_WAIT_TICK_MS) ||
+		 (got > 0 && WIFSTOPPED(status)));
+	if (got == 0)
+		return not_killed(child, hf_error_create(
+			HF_ERROR_TIMEOUT, "it does not end within %d s",
+			KILL_LIMIT_MS / 1000));
 	child->dead = true;
+	return NULL;
 }

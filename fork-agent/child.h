@@ -69,7 +69,14 @@ uint64_t hf_child_drop(struct hf_child *child, uint64_t site,
 		       const struct hf_range *ranges, size_t num_ranges,
 		       struct hf_wait_clock *clock);
 
-/** Kill and wait. The zombie that the target sees is another matter: reap.h */
-void hf_child_kill(struct hf_child *child, struct hf_wait_clock *clock);
+/**
+ * Kill, and wait for its end. The zombie that the target sees is another matter:
+ * reap.h. Who may not send it signals has it call exit_group at `site`.
+ *
+ * @return TIMEOUT, PERMISSION, ...: it lives yet, and ends with this thread
+ * (PTRACE_O_EXITKILL). Never waits for longer than a minute.
+ */
+struct hf_error *hf_child_kill(struct hf_child *child, uint64_t site,
+			       struct hf_wait_clock *clock) HF_MUST_CHECK;
 
 #endif

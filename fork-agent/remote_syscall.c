@@ -116,7 +116,8 @@ static struct hf_error *take_over(struct hf_remote_call *call, uint64_t site)
 		    hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs) < 0)
 			return gone(call);
 	}
-	if (!set_mask(tracee, blocked_during_call()))
+	call->blocked = blocked_during_call();
+	if (!set_mask(tracee, call->blocked))
 		return gone(call);
 	call->begun = true;
 	return NULL;
@@ -157,26 +158,32 @@ struct hf_error *hf_remote_call_begin(struct hf_remote_call *call,
 void hf_remote_call_forgo_way(struct hf_remote_call *call, uint64_t frame)
 {
 	call->frame = frame;
-	set_mask(call->tracee, ~0ull);
+	call->blocked = ~0ull;
+	set_mask(call->tracee, call->blocked);
 }
 
-/* A signal stopped the thread on its way. One that the thread raised itself
- * is a consequence of our call: drop it. Others belong to the target. */
+/* Is the signal that stopped the thread a consequence of our call? Then it is
+ * dropped. A page of memory that went bad is nobody's fault. */
 static bool is_own_fault(struct hf_remote_call *call, int signal_number)
 {
 	siginfo_t info;
 
-	if (hf_tracee_ptrace(call->tracee, PTRACE_GETSIGINFO, NULL, &info) < 0)
+	if (!(signal_bit(signal_number) & ~blocked_during_call()) ||
+	    hf_tracee_ptrace(call->tracee, PTRACE_GETSIGINFO, NULL, &info) < 0)
 		return false;
-	if (info.si_code > 0 &&
-	    (signal_bit(signal_number) & ~blocked_during_call()))
-		return true;
-	if (call->has_held)
-		hf_tracee_requeue_signal(call->pid, call->tracee->tid,
-					 &call->held);
-	call->held = info;
-	call->has_held = true;
-	return false;
+	return info.si_code > 0 && !(signal_number == SIGBUS &&
+				     info.si_code == BUS_MCEERR_AO);
+}
+
+/* Any other belongs to the target. The thread is resumed with it, and as it is
+ * blocked now, the kernel itself puts it back into the queue with all that came
+ * with it. There is no moment at which it could be lost. SIGSTOP cannot be
+ * blocked: then the process counts as stopped from here on, and the thread goes
+ * on nevertheless, until it is let go. */
+static void keep_signal(struct hf_remote_call *call, int signal_number)
+{
+	call->blocked |= signal_bit(signal_number);
+	set_mask(call->tracee, call->blocked);
 }
 
 /* Resume with `request` until the next stop that is not incidental. */
@@ -186,6 +193,7 @@ static struct hf_error *run(struct hf_remote_call *call, int request,
 	pid_t tid = call->tracee->tid;
 	uint32_t ticks = 0;
 	uint64_t num_stops = 0;
+	long kept_signal = 0;
 	int status;
 
 	for (;;) {
@@ -194,8 +202,10 @@ static struct hf_error *run(struct hf_remote_call *call, int request,
 				HF_ERROR_OS,
 				"thread %d keeps stopping for other reasons",
 				tid);
-		if (hf_tracee_ptrace(call->tracee, request, NULL, NULL) < 0)
+		if (hf_tracee_ptrace(call->tracee, request, NULL,
+				     (void *)kept_signal) < 0)
 			return gone(call);
+		kept_signal = 0;
 		do {
 			pid_t got = hf_wait_clock_wait(call->clock, tid,
 						       &status);
@@ -230,6 +240,8 @@ static struct hf_error *run(struct hf_remote_call *call, int request,
 					HF_ERROR_OS,
 					"signal %d when a system call was run "
 					"in thread %d", signal_number, tid);
+			keep_signal(call, signal_number);
+			kept_signal = signal_number;
 			continue;
 		}
 		*status_ret = status;
@@ -340,8 +352,6 @@ static void give_back(struct hf_remote_call *call)
 	if (hf_tracee_ptrace(tracee, PTRACE_SETREGS, NULL, &regs) == 0 &&
 	    call->way)
 		hf_way_clear(call->way, tracee->calls, tracee->tid);
-	if (call->has_held)
-		hf_tracee_requeue_signal(call->pid, tracee->tid, &call->held);
 }
 
 void hf_remote_call_end(struct hf_remote_call *call)

@@ -38,8 +38,7 @@ struct hf_remote_call {
 	struct hf_way *way;           /* borrowed; NULL: no way home, for a
 				       * child that dies with us */
 	long options;                 /* ptrace options of the tracee */
-	siginfo_t held;               /* a signal taken on the way */
-	bool has_held;
+	uint64_t blocked;             /* signals, while it is ours */
 	bool begun;
 	uint64_t frame;               /* rbp during calls; 0: as it is */
 	bool alive;                   /* the thread has not died */

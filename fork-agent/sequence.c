@@ -770,11 +770,13 @@ struct hf_error *hf_sequence_release(struct hf_sequence *sequence)
 	if (err)
 		return err;
 	hf_wait_clock_start(&sequence->clock);
-	hf_child_kill(&sequence->child, &sequence->clock);
+	err = hf_child_kill(&sequence->child, sequence->site,
+			    &sequence->clock);
 	report->child_life_ns = hf_now_ns() - sequence->fork_done_ns;
-	err = hf_reap_child(sequence->target.pid, &sequence->child,
-			    &sequence->way, &sequence->clock, &no_limit,
-			    &report->reap_ns);
+	if (!err)
+		err = hf_reap_child(sequence->target.pid, &sequence->child,
+				    &sequence->way, &sequence->clock,
+				    &no_limit, &report->reap_ns);
 	if (report->way_home == HF_WAY_HOME_FULL)
 		report->way_home = sequence->way.state;
 	report->reaped = !err;

@@ -34,39 +34,64 @@ static void let_go(struct hf_stand *stand, struct hf_attachment *attachment,
 }
 
 /* The leader's end is reported when all other threads have ended. */
-static bool has_ended(struct hf_attachment *attachment)
+static bool has_ended(const struct hf_attachment *attachment)
 {
-	const struct hf_tracee *leader =
-		hf_attachment_find(attachment, attachment->pid);
-	size_t num_there = 0;
-
 	for (size_t i = 0; i < attachment->num; i++)
-		num_there += attachment->tracees[i].kind == HF_TRACEE_THREAD &&
-			     attachment->tracees[i].state != HF_TRACEE_GONE;
-	/* A leader may have left its threads alone long ago. */
-	return num_there == 0 && leader;
+		if (attachment->tracees[i].kind == HF_TRACEE_THREAD &&
+		    attachment->tracees[i].state != HF_TRACEE_GONE)
+			return false;
+	return true;
+}
+
+/* What has happened to one of them? @return does it still stand? */
+static bool look_at(struct hf_attachment *attachment,
+		    struct hf_tracee *tracee)
+{
+	bool stood = tracee->state == HF_TRACEE_STOPPED;
+	int status;
+	pid_t tid = hf_wait_clock_poll(attachment->clock, tracee->tid,
+				       &status);
+
+	if (tid < 0)
+		hf_attachment_set_state(attachment, tracee, HF_TRACEE_GONE);
+	else if (tid > 0 && !(stood && WIFSTOPPED(status)))
+		hf_attachment_note(attachment, tid, status);
+	return stood && tid > 0 && WIFSTOPPED(status);
+}
+
+/* Nothing but SIGKILL makes a thread leave its stop, and that is for all threads
+ * of its process: as long as one stands, they all do. */
+static void look_at_all(struct hf_attachment *attachment)
+{
+	bool they_stand = false;
+
+	for (size_t i = 0; i < attachment->num; i++) {
+		struct hf_tracee *tracee = &attachment->tracees[i];
+		bool is_thread = tracee->kind == HF_TRACEE_THREAD;
+
+		switch (tracee->state) {
+		case HF_TRACEE_STOPPED:
+			if (!is_thread || !they_stand)
+				they_stand |= look_at(attachment, tracee) &&
+					      is_thread;
+			break;
+		case HF_TRACEE_RUNNING:
+		case HF_TRACEE_PARTIAL:
+			look_at(attachment, tracee);
+			break;
+		default:
+			break;
+		}
+	}
 }
 
 bool hf_stand_serve(struct hf_stand *stand, struct hf_attachment *attachment,
 		    struct hf_capture_report *report)
 {
-	int status;
-	pid_t tid = 0;
-
 	if (!stand->active)
 		return hf_attachment_serve(attachment) > 0;
-	/* Not in a loop: the end of our own child is reported again and
-	 * again, until its parent has waited for it. */
-	for (size_t i = 0; i < attachment->capacity; i++) {
-		tid = hf_wait_clock_poll(attachment->clock, -1, &status);
-		if (tid <= 0)
-			break;
-		hf_attachment_note(attachment, tid, status);
-		if (!WIFSTOPPED(status) && tid == attachment->pid)
-			break;
-	}
-	/* Or nothing is left to wait for: its parent has done that. */
-	if (tid < 0 || has_ended(attachment))
+	look_at_all(attachment);
+	if (has_ended(attachment))
 		stand->lapse = HF_ERROR_TARGET_GONE;
 	else if (stand->cancelled && *stand->cancelled)
 		stand->lapse = HF_ERROR_INTERRUPTED;

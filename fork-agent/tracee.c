@@ -227,14 +227,6 @@ bool hf_tracee_is_compat(const struct hf_tracee *tracee)
 	return tracee->regs.cs != USER_CS_64;
 }
 
-void hf_tracee_requeue_signal(pid_t pid, pid_t tid, const siginfo_t *info)
-{
-	/* The kernel refuses an origin that only itself or kill() may give:
-	 * then the signal comes from us. */
-	if (syscall(SYS_rt_tgsigqueueinfo, pid, tid, info->si_signo, info) < 0)
-		syscall(SYS_tgkill, pid, tid, info->si_signo);
-}
-
 void hf_tracee_describe(const struct hf_tracee *tracee, pid_t pid,
 			struct hf_thread *ret)
 {

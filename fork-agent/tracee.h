@@ -50,7 +50,7 @@ struct hf_tracee {
 	enum hf_tracee_state state;
 	enum hf_tracee_kind kind;
 	int event;         /* PTRACE_EVENT_* of the stop; 0: signal delivery */
-	int held_signal;   /* taken from the thread, to be given back */
+	int held_signal;   /* the thread is about to handle it */
 	bool group_stop;   /* the process was stopped by job control */
 	bool in_vfork;     /* PARTIAL, and its child runs in its memory */
 	bool has_sharers;  /* before the stop: has children in its memory */
@@ -133,10 +133,6 @@ bool hf_tracee_dispatches_syscalls(struct hf_tracee *tracee);
 
 /** Has the thread 32-bit code in front of it? */
 bool hf_tracee_is_compat(const struct hf_tracee *tracee);
-
-/** Give back a signal that was taken away outside a signal-delivery stop,
- * with its origin where the kernel allows that. */
-void hf_tracee_requeue_signal(pid_t pid, pid_t tid, const siginfo_t *info);
 
 /** What the image says about this thread; xstate borrowed. */
 void hf_tracee_describe(const struct hf_tracee *tracee, pid_t pid,

@@ -138,35 +138,64 @@ void hf_wait_clock_stop(struct hf_wait_clock *clock)
 	timer_settime(clock->timer, 0, &never, NULL);
 }
 
-/* A wait by any thread of its parent would take the child's exit status away
- * from the program: so ask for stops only. Once it has ended, that is an
- * error. */
-static pid_t wait_for_own_child(pid_t tid, int *status, int flags)
+static bool is_stop(const siginfo_t *info)
 {
-	siginfo_t info = { 0 };
-
-	if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | flags) < 0)
-		return -1;
-	/* As waitpid reports a stop; an event is in the higher bits. */
-	*status = info.si_status << 8 | 0x7f;
-	return info.si_pid;
+	return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
 }
 
-/* Of any: look first, without taking. */
-static pid_t wait_beside_own_child(pid_t own_child, int *status, int flags)
+static bool is_signal_delivery(int status)
+{
+	return status >> 16 == 0 && WSTOPSIG(status) != (SIGTRAP | 0x80);
+}
+
+/* What a look (WNOWAIT) has found. A stop on the way to a signal is always left.
+ * An exec's is taken: until then the kernel refuses to touch a thread that has
+ * another id now. An end is taken, too, or the kernel would keep the thread. */
+static pid_t take_found(struct hf_wait_clock *clock, const siginfo_t *info,
+			bool is_any, int *status, int flags)
+{
+	if (!is_stop(info)) {
+		hf_trace_calls_count(clock->calls);
+		return waitpid(info->si_pid, status, flags | WNOHANG);
+	}
+	/* As waitpid reports a stop; an event is in the higher bits. */
+	*status = info->si_status << 8 | 0x7f;
+	if (*status >> 16 == PTRACE_EVENT_EXEC ||
+	    (is_any && !is_signal_delivery(*status)))
+		hf_wait_clock_take(clock, info->si_pid);
+	return info->si_pid;
+}
+
+/* A wait by any thread of its parent would take our own child's exit status away
+ * from the program. So of that one only stops are asked for; once it has ended,
+ * that is an error. */
+static pid_t wait_for_one(struct hf_wait_clock *clock, pid_t tid, int *status,
+			  int flags)
+{
+	int ends = tid == clock->own_child ? 0 : WEXITED;
+	siginfo_t info = { 0 };
+
+	hf_trace_calls_count(clock->calls);
+	if (waitid(P_PID, (id_t)tid, &info,
+		   WSTOPPED | WNOWAIT | ends | flags) < 0)
+		return -1;
+	return info.si_pid ? take_found(clock, &info, false, status, flags) :
+			     0;
+}
+
+static pid_t wait_for_any(struct hf_wait_clock *clock, int *status, int flags)
 {
 	siginfo_t info = { 0 };
 
-	if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOWAIT | flags) < 0)
+	hf_trace_calls_count(clock->calls);
+	if (waitid(P_ALL, 0, &info, WSTOPPED | WNOWAIT | WEXITED | flags) < 0)
 		return -1;
-	if (info.si_pid == own_child && info.si_code != CLD_TRAPPED &&
-	    info.si_code != CLD_STOPPED) {
+	if (info.si_pid && info.si_pid == clock->own_child &&
+	    !is_stop(&info)) {
 		*status = SIGKILL; /* the way of its end does not matter */
-		return own_child;
+		return info.si_pid;
 	}
-	if (info.si_pid == 0)
-		return 0;
-	return waitpid(info.si_pid, status, flags | WNOHANG);
+	return info.si_pid ? take_found(clock, &info, true, status, flags) : 0;
 }
 
 static pid_t wait_with(struct hf_wait_clock *clock, pid_t tid, int *status,
@@ -175,14 +204,20 @@ static pid_t wait_with(struct hf_wait_clock *clock, pid_t tid, int *status,
 	pid_t got;
 
 	flags |= __WALL | __WNOTHREAD;
-	hf_trace_calls_count(clock->calls);
-	if (clock->own_child && tid == clock->own_child)
-		got = wait_for_own_child(tid, status, flags);
-	else if (clock->own_child && tid < 0)
-		got = wait_beside_own_child(clock->own_child, status, flags);
-	else
-		got = waitpid(tid, status, flags);
+	got = tid < 0 ? wait_for_any(clock, status, flags) :
+			wait_for_one(clock, tid, status, flags);
 	return got < 0 && errno == EINTR ? 0 : got;
+}
+
+void hf_wait_clock_take(struct hf_wait_clock *clock, pid_t tid)
+{
+	siginfo_t info = { 0 };
+
+	hf_trace_calls_count(clock->calls);
+	while (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL |
+						       __WNOTHREAD) < 0 &&
+	       errno == EINTR)
+		;
 }
 
 pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status)

@@ -23,6 +23,16 @@
  * Waits use __WNOTHREAD: only tracees and children of the calling thread are
  * looked at, never those of the rest of the process. A wait for one tid costs
  * the same however many there are; for any, the kernel looks through all.
+ *
+ * Stops are looked at, and not taken (WNOWAIT). A thread that is stopped on its
+ * way to handle a signal has no other record of it than the code that a wait
+ * reports: the kernel has it out of the queue, and forgets it if that code was
+ * taken and then the tracer is killed. As long as it was not taken, the thread of
+ * a dead tracer takes the signal itself, as it was. So a wait for a thread that
+ * still stands reports the same stop again; once it was resumed, no more. (A wait
+ * for any takes all other stops, and must not be repeated while a thread stands
+ * with its signal.)
+ * (Linux 6.12: wait_task_stopped, ptrace_stop, ptrace_signal, exit_ptrace.)
  */
 struct hf_wait_clock {
 	pid_t own_child;          /* a tracee that is also a child of this
@@ -63,12 +73,17 @@ void hf_wait_clock_start(struct hf_wait_clock *clock);
 void hf_wait_clock_stop(struct hf_wait_clock *clock);
 
 /**
- * Wait for a change of `tid`, or of any tracee (-1), until the next tick.
+ * Wait until `tid`, or any tracee (-1), stands or has ended, until the next tick.
  *
  * @return the tid; 0 after a tick; -1 if there is nothing to wait for, or
  * `tid` is own_child and has ended.
  */
 pid_t hf_wait_clock_wait(struct hf_wait_clock *clock, pid_t tid, int *status);
+
+/** Take the stop of `tid`, if it stands, so that it is not reported again: to
+ * us, or to a wait of the calling program for any child of its own. For one that
+ * stands for long and has no signal to lose. */
+void hf_wait_clock_take(struct hf_wait_clock *clock, pid_t tid);
 
 /** As hf_wait_clock_wait, but never blocks (0: nothing has happened). The
  * clock need not run, and may be deinitialized. */

@@ -1,15 +1,20 @@
 /* Victim: watches everything that a tool's sudden death could spoil.
  * SPDX-License-Identifier: MIT
  *
- * usage: survivor SPINNERS SLEEPERS
+ * usage: survivor SPINNERS SLEEPERS [WITNESSES]
  *
  * Each spinner verifies its registers and its red zone, each sleeper that its
- * calls are not interrupted, its signal mask, and its alternate signal stack.
+ * calls are not interrupted, its signal mask, and its alternate signal stack. Each
+ * witness sends its process a signal, waits until that was handled, and sends the
+ * next; with one there is also a timer that is set again by its own handler: a
+ * signal that is lost stops them for good.
  * Every thread makes sure again and again that it is in the process that was
  * started: a second copy of the program prints "copy" and ends.
  *
  * Line "check": prints "moving" once each thread has gone on since, or "stuck
- * N". At the end "name value" lines; SIGRTMIN with its value is counted. */
+ * N". At the end "name value" lines. SIGRTMIN is counted with its value, which
+ * must be one that has not come before; odd ones are sent to one thread, which
+ * must see them in their order. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -31,6 +36,8 @@ enum {
 	TURNS = 20000,
 	ALT_BYTES = 64 * 1024,
 	CHECK_LIMIT_MS = 20 * 1000,
+	VALUES = 1 << 22,
+	TICK_NS = 300 * 1000,
 };
 
 static struct worker {
@@ -45,6 +52,11 @@ static struct worker {
 static atomic_long num_wrong_registers, num_wrong_red_zones;
 static atomic_long num_interrupted, num_wrong_masks, num_wrong_stacks;
 static atomic_long num_handled, sum_handled, num_children;
+static atomic_long num_twice, num_disordered, num_wrong_origins;
+static atomic_long num_pings, num_wrong_pings, num_ticks;
+static atomic_uchar seen[VALUES];
+static atomic_int source_pid;
+static timer_t timer;
 static atomic_int stopping;
 static pid_t own_pid;
 
@@ -122,6 +134,30 @@ static void sleep_in_calls(struct worker *worker)
 		atomic_fetch_add(&num_wrong_stacks, 1);
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Its own signals are blocked in it. */
+static void bear_witness(struct worker *worker)
+{
+	const struct timespec time = { .tv_nsec = 50 * 1000 };
+	long before = atomic_load(&num_pings);
+
+	if (worker->num_laps % 2)
+		kill(own_pid, SIGUSR2);
+	else
+		syscall(SYS_tgkill, own_pid, own_pid, SIGUSR1);
+	while (atomic_load(&num_pings) == before)
+		nanosleep(&time, NULL);
+	if (atomic_load(&num_pings) != before + 1)
+		atomic_fetch_add(&num_wrong_pings, 1);
+}
+
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
@@ -132,6 +168,13 @@ static void *work(void *arg)
 	if (worker->lap == sleep_in_calls) {
 		sigaddset(&worker->mask, SIGRTMIN);
 		sigaddset(&worker->mask, SIGRTMIN + 1 + worker->index % 16);
+		sigaddset(&worker->mask, SIGUSR1);
+		sigaddset(&worker->mask, SIGUSR2);
+		sigaddset(&worker->mask, SIGALRM);
+		pthread_sigmask(SIG_SETMASK, &worker->mask, NULL);
+	}
+	if (worker->lap == bear_witness) {
+		sigfillset(&worker->mask);
 		pthread_sigmask(SIG_SETMASK, &worker->mask, NULL);
 	}
 	while (!atomic_load(&stopping)) {
@@ -144,11 +187,78 @@ static void *work(void *arg)
 
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
+	static __thread int last;
+	int value = info->si_value.sival_int, source = 0;
+
 	(void)signal_number;
 	(void)context;
 	expect_own_process();
 	atomic_fetch_add(&num_handled, 1);
-	atomic_fetch_add(&sum_handled, info->si_value.sival_int);
+	atomic_fetch_add(&sum_handled, value);
+	if (value < 0 || value >= VALUES || atomic_exchange(&seen[value], 1))
+		atomic_fetch_add(&num_twice, 1);
+	if (value % 2) {
+		if (value < last)
+			atomic_fetch_add(&num_disordered, 1);
+		last = value;
+	}
+	atomic_compare_exchange_strong(&source_pid, &source, info->si_pid);
+	if (info->si_code != SI_QUEUE || info->si_pid != source_pid)
+		atomic_fetch_add(&num_wrong_origins, 1);
+}
+
+static void on_ping(int signal_number, siginfo_t *info, void *context)
+{
+	(void)context;
+	expect_own_process();
+	if (info->si_pid != own_pid ||
+	    info->si_code != (signal_number == SIGUSR1 ? SI_TKILL : SI_USER))
+		atomic_fetch_add(&num_wrong_origins, 1);
+	atomic_fetch_add(&num_pings, 1);
+}
+
+static void set_timer(void)
+{
+	const struct itimerspec once = { .it_value.tv_nsec = TICK_NS };
+
+	timer_settime(timer, 0, &once, NULL);
+}
+
+static void on_tick(int signal_number, siginfo_t *info, void *context)
+{
+	(void)signal_number;
+	(void)context;
+	expect_own_process();
+	if (info->si_code != SI_TIMER || info->si_value.sival_ptr != seen)
+		atomic_fetch_add(&num_wrong_origins, 1);
+	atomic_fetch_add(&num_ticks, 1);
+	if (!atomic_load(&stopping))
+		set_timer();
+}
+
+static void handle(int signal_number,
+		   void (*fn)(int number, siginfo_t *info, void *context))
+{
+	struct sigaction action = {
+		.sa_sigaction = fn,
+		.sa_flags = SA_SIGINFO | SA_RESTART,
+	};
+
+	sigaction(signal_number, &action, NULL);
+}
+
+static int start_timer(void)
+{
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = SIGALRM,
+		.sigev_value.sival_ptr = seen,
+	};
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+		return 0;
+	set_timer();
+	return 1;
 }
 
 static void on_child(int signal_number)
@@ -157,24 +267,35 @@ static void on_child(int signal_number)
 	atomic_fetch_add(&num_children, 1);
 }
 
-static void check(int num_threads)
+/* @return has it changed within the limit? */
+static int moves(const atomic_long *count, long before)
 {
-	long before[MAX_THREADS];
+	uint64_t end = now_ms() + CHECK_LIMIT_MS;
+
+	while (atomic_load(count) == before) {
+		if (now_ms() > end)
+			return 0;
+		usleep(1000);
+	}
+	return 1;
+}
+
+static void check(int num_threads, int num_witnesses)
+{
+	long before[MAX_THREADS], ticks = atomic_load(&num_ticks);
 
 	for (int i = 0; i < num_threads; i++)
 		before[i] = atomic_load(&workers[i].num_laps);
 	for (int i = 0; i < num_threads; i++) {
-		int ms = 0;
-
-		while (atomic_load(&workers[i].num_laps) == before[i] &&
-		       ms++ < CHECK_LIMIT_MS)
-			usleep(1000);
-		if (ms > CHECK_LIMIT_MS) {
+		if (!moves(&workers[i].num_laps, before[i])) {
 			printf("stuck %d\n", i);
 			return;
 		}
 	}
-	printf("moving\n");
+	if (num_witnesses && !moves(&num_ticks, ticks))
+		printf("no tick\n");
+	else
+		printf("moving\n");
 }
 
 static void print(const char *name, long value)
@@ -185,30 +306,35 @@ static void print(const char *name, long value)
 int main(int argc, char **argv)
 {
 	int num_spinners = argc > 1 ? atoi(argv[1]) : 1;
-	int num_threads = num_spinners + (argc > 2 ? atoi(argv[2]) : 1);
-	struct sigaction action = {
-		.sa_sigaction = on_signal,
-		.sa_flags = SA_SIGINFO | SA_RESTART,
-	};
+	int num_movers = num_spinners + (argc > 2 ? atoi(argv[2]) : 1);
+	int num_witnesses = argc > 3 ? atoi(argv[3]) : 0;
+	int num_threads = num_movers + num_witnesses;
 	struct sigaction child = { .sa_handler = on_child };
 	char line[64];
 
 	own_pid = getpid();
-	sigaction(SIGRTMIN, &action, NULL);
+	handle(SIGRTMIN, on_signal);
+	handle(SIGUSR1, on_ping);
+	handle(SIGUSR2, on_ping);
+	handle(SIGALRM, on_tick);
 	sigaction(SIGCHLD, &child, NULL);
 	for (int i = 0; i < num_threads && i < MAX_THREADS; i++) {
 		workers[i].index = i;
-		workers[i].lap = i < num_spinners ? spin : sleep_in_calls;
+		workers[i].lap = i < num_spinners ? spin :
+				 i < num_movers ? sleep_in_calls :
+						  bear_witness;
 		if (pthread_create(&workers[i].id, NULL, work, &workers[i]))
 			return 2;
 	}
-	check(num_threads);
+	if (num_witnesses && !start_timer())
+		return 3;
+	check(num_threads, num_witnesses);
 	printf("ready\n");
 	fflush(stdout);
 	errno = 0;
 	while (fgets(line, sizeof(line), stdin)) {
 		expect_own_process();
-		check(num_threads);
+		check(num_threads, num_witnesses);
 		fflush(stdout);
 	}
 	count_interruption(feof(stdin) ? 0 : -1);
@@ -224,5 +350,9 @@ int main(int argc, char **argv)
 	print("num_children", num_children);
 	print("num_handled", num_handled);
 	print("sum_handled", sum_handled);
+	print("num_twice", num_twice);
+	print("num_disordered", num_disordered);
+	print("num_wrong_origins", num_wrong_origins);
+	print("num_wrong_pings", num_wrong_pings);
 	return 0;
 }

@@ -210,7 +210,7 @@ static void a_pid_that_was_waited_for_is_dead(void **state)
 						__WALL) < 0);
 		num_dead += child.dead;
 		calls.before = NULL;
-		hf_child_kill(&child, &clock);
+		assert_hf_ok(hf_child_kill(&child, 0, &clock));
 		hf_wait_clock_deinit(&clock);
 		assert_int_equal(waitpid(child.pid, &status, __WALL), -1);
 		if (is_late)

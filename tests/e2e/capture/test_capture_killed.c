@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,7 +31,11 @@
 
 enum {
 	NEVER = -1,
-	NUM_SIGNALS = 4,      /* sent to the victim during each capture */
+	NOW_AND_THEN_US = 3000, /* between two signals */
+	WITHOUT_END_US = 100,
+	MAX_SOURCE_TIDS = 8,
+	MAX_FDS = 256,
+	STOP_STRIDE = 3,
 	SETTLE_MS = 10 * 1000,
 	BLOCKED_STRIDE = 7,
 };
@@ -39,24 +44,34 @@ static char journal_dir[] = "/tmp/hf-journal-XXXXXX";
 
 /* ---- a tool that is killed ---- */
 
-static void kill_at(void *arg, uint64_t num)
+struct plan {
+	int64_t kill_at;      /* call at which the tool is killed */
+	int64_t stop_at;      /* at which the target is sent SIGSTOP */
+	pid_t target;
+};
+
+static void follow_plan(void *arg, uint64_t num)
 {
-	if ((int64_t)num == *(int64_t *)arg)
+	const struct plan *plan = arg;
+
+	if ((int64_t)num == plan->stop_at)
+		kill(plan->target, SIGSTOP);
+	if ((int64_t)num == plan->kill_at)
 		raise(SIGKILL);
 }
 
 /* Another process captures and releases. @return its pid. */
-static pid_t start_tool(pid_t target, int64_t kill_at_call)
+static pid_t start_planned_tool(const struct plan *plan)
 {
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		const struct hf_capture_hooks hooks = {
-			.before_call = kill_at,
-			.arg = &kill_at_call,
+			.before_call = follow_plan,
+			.arg = (void *)plan,
 		};
 		const struct hf_capture_options options = {
-			.pid = target,
+			.pid = plan->target,
 			.journal_dir = journal_dir,
 		};
 		struct hf_frozen *frozen;
@@ -70,6 +85,13 @@ static pid_t start_tool(pid_t target, int64_t kill_at_call)
 		_exit(err != NULL);
 	}
 	return pid;
+}
+
+static pid_t start_tool(pid_t target, int64_t kill_at)
+{
+	const struct plan plan = { kill_at, NEVER, target };
+
+	return start_planned_tool(&plan);
 }
 
 /* @return was it killed? The capture of a tool that was not has worked. */
@@ -86,36 +108,117 @@ static bool wait_for_tool(pid_t tool)
 	return false;
 }
 
+/* ---- signals without end, from another process ---- */
+
+struct source {
+	pid_t pid;
+	_Atomic bool stop;
+	long num_sent, sum_sent;
+	pid_t tids[MAX_SOURCE_TIDS]; /* that handle them */
+	int num_tids;
+};
+
+/* Even values to the process, odd ones to its threads, one after the other. */
+static int send_signal(struct source *source, pid_t pid, int value)
+{
+	siginfo_t info = { 0 };
+
+	if (value % 2 == 0)
+		return sigqueue(pid, SIGRTMIN,
+				(union sigval){ .sival_int = value });
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_int = value;
+	return (int)syscall(SYS_rt_tgsigqueueinfo, pid,
+			    source->tids[value / 2 % source->num_tids],
+			    SIGRTMIN, &info);
+}
+
+static void start_source(struct source *source, pid_t pid,
+			 useconds_t interval_us)
+{
+	pid_t source_pid = fork();
+
+	if (source_pid) {
+		source->pid = source_pid;
+		return;
+	}
+	/* Else no victim would see the end of its input. */
+	for (int fd = STDERR_FILENO + 1; fd < MAX_FDS; fd++)
+		close(fd);
+	while (!source->stop) {
+		int value = (int)source->num_sent + 1;
+
+		if (send_signal(source, pid, value) == 0) {
+			source->num_sent++;
+			source->sum_sent += value;
+		} else if (errno != EAGAIN) {
+			_exit(1);
+		}
+		usleep(interval_us);
+	}
+	_exit(0);
+}
+
+static void end_source(struct source *source)
+{
+	int status;
+
+	source->stop = true;
+	assert_int_equal(waitpid(source->pid, &status, 0), source->pid);
+	assert_int_equal(status, 0);
+	source->pid = 0;
+}
+
 /* ---- the survivor ---- */
 
 struct survivor {
 	struct hf_victim victim;
-	int num_sent, sum_sent;
+	struct source *source; /* shared with it */
 	int num_threads;
 };
 
-static void start_survivor(struct survivor *survivor, const char *spinners,
-			   const char *sleepers)
+/* The initial thread comes first, then the spinners. */
+static void list_tids(struct source *source, pid_t pid, int num)
 {
+	pid_t tids[64];
+	int n = 0;
+	char path[64];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir)) && n < 64)
+		if (entry->d_name[0] != '.')
+			tids[n++] = (pid_t)atoi(entry->d_name);
+	closedir(dir);
+	assert_true(num <= n && num <= MAX_SOURCE_TIDS);
+	/* The kernel lists them in the order in which they were made. */
+	memcpy(source->tids, tids, (size_t)num * sizeof(tids[0]));
+	source->num_tids = num;
+}
+
+static void start_survivor(struct survivor *survivor, const char *spinners,
+			   const char *sleepers, useconds_t interval_us)
+{
+	const char *witnesses = interval_us == WITHOUT_END_US ? "1" : "0";
+
 	memset(survivor, 0, sizeof(*survivor));
 	hf_victim_start(&survivor->victim,
 			(const char *[]){ VICTIM_SURVIVOR, spinners, sleepers,
-					  NULL });
+					  witnesses, NULL });
 	hf_victim_expect(&survivor->victim, "ready");
 	survivor->num_threads =
 		hf_test_num_entries(survivor->victim.pid, "task");
-}
-
-static void send_signals(struct survivor *survivor)
-{
-	for (int i = 0; i < NUM_SIGNALS; i++) {
-		union sigval value = { .sival_int = ++survivor->num_sent };
-
-		survivor->sum_sent += value.sival_int;
-		assert_int_equal(sigqueue(survivor->victim.pid, SIGRTMIN,
-					  value), 0);
-		usleep(500);
-	}
+	survivor->source = mmap(NULL, sizeof(*survivor->source),
+				PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_true(survivor->source != MAP_FAILED);
+	list_tids(survivor->source, survivor->victim.pid, 1 + atoi(spinners));
+	start_source(survivor->source, survivor->victim.pid, interval_us);
 }
 
 /* Children of the process that are not zombies, and not its own. */
@@ -209,7 +312,9 @@ static void capture_and_find_no_zombie(pid_t pid)
 static void end_survivor(struct survivor *survivor)
 {
 	struct hf_victim *victim = &survivor->victim;
+	struct source *source = survivor->source;
 
+	end_source(source);
 	capture_and_find_no_zombie(victim->pid);
 	fclose(victim->in);
 	victim->in = NULL;
@@ -219,26 +324,33 @@ static void end_survivor(struct survivor *survivor)
 	assert_int_equal(hf_victim_number(victim, "num_wrong_stacks"), 0);
 	assert_int_equal(hf_victim_number(victim, "num_interrupted"), 0);
 	assert_int_equal(hf_victim_number(victim, "num_children"), 0);
+	assert_true(source->num_sent > 0);
+	assert_int_equal(hf_victim_number(victim, "num_handled"),
+			 source->num_sent);
+	assert_int_equal(hf_victim_number(victim, "sum_handled"),
+			 source->sum_sent);
+	assert_int_equal(hf_victim_number(victim, "num_twice"), 0);
+	assert_int_equal(hf_victim_number(victim, "num_disordered"), 0);
+	assert_int_equal(hf_victim_number(victim, "num_wrong_origins"), 0);
+	assert_int_equal(hf_victim_number(victim, "num_wrong_pings"), 0);
 	assert_int_equal(hf_victim_end(victim), 0);
+	munmap(source, sizeof(*source));
 }
 
 /* Kill at the first call, then `stride` later, ... until a capture is through.
  * Each round begins one call later. */
-static void sweep(const char *spinners, const char *sleepers, int stride)
+static void sweep(const char *spinners, const char *sleepers, int stride,
+		  useconds_t interval_us)
 {
 	struct survivor survivor;
 
-	start_survivor(&survivor, spinners, sleepers);
+	start_survivor(&survivor, spinners, sleepers, interval_us);
 	for (int i = 0; i < hf_test_rounds(1); i++) {
 		int64_t call = i % stride;
-		pid_t tool = start_tool(survivor.victim.pid, call);
 
-		send_signals(&survivor);
-		while (wait_for_tool(tool)) {
+		while (wait_for_tool(start_tool(survivor.victim.pid, call))) {
 			check_survivor(&survivor);
 			call += stride;
-			tool = start_tool(survivor.victim.pid, call);
-			send_signals(&survivor);
 		}
 		/* It was a sweep, and not a hook that is never called. */
 		assert_true(call > 20);
@@ -249,25 +361,25 @@ static void sweep(const char *spinners, const char *sleepers, int stride)
 static void an_idle_process_goes_on(void **state)
 {
 	(void)state;
-	sweep("0", "1", 1);
+	sweep("0", "1", 1, NOW_AND_THEN_US);
 }
 
 static void a_busy_process_goes_on(void **state)
 {
 	(void)state;
-	sweep("3", "0", 1);
+	sweep("3", "0", 1, WITHOUT_END_US);
 }
 
 static void a_process_of_one_busy_thread_goes_on(void **state)
 {
 	(void)state;
-	sweep("1", "0", 1);
+	sweep("1", "0", 1, WITHOUT_END_US);
 }
 
 static void a_process_of_many_threads_goes_on(void **state)
 {
 	(void)state;
-	sweep("2", "30", 13);
+	sweep("2", "30", 13, WITHOUT_END_US);
 }
 
 /* From outside, at any instruction: also between the calls that are counted,
@@ -280,7 +392,7 @@ static void a_process_goes_on_when_the_tool_is_killed_at_any_time(void **state)
 	int num_killed = 0;
 
 	(void)state;
-	start_survivor(&survivor, "2", "6");
+	start_survivor(&survivor, "2", "6", WITHOUT_END_US);
 	start = hf_now_ns();
 	assert_false(wait_for_tool(start_tool(survivor.victim.pid, NEVER)));
 	took_us = (hf_now_ns() - start) / 1000 + 1;
@@ -294,6 +406,62 @@ static void a_process_goes_on_when_the_tool_is_killed_at_any_time(void **state)
 		check_survivor(&survivor);
 	}
 	assert_true(num_killed > rounds / 4);
+	end_survivor(&survivor);
+}
+
+/* ---- job control ---- */
+
+static bool all_stopped(pid_t pid)
+{
+	char path[64];
+	struct dirent *entry;
+	bool all = true;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	dir = opendir(path);
+	assert_non_null(dir);
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] != '.' &&
+		    hf_test_state((pid_t)atoi(entry->d_name)) != 'T')
+			all = false;
+	closedir(dir);
+	return all;
+}
+
+/* The stop comes some calls before the death: while the threads run yet, while
+ * they are waited for, and while one is borrowed. */
+static void a_stop_by_job_control_outlives_the_tool(void **state)
+{
+	static const int distances[] = { 0, 1, 2, 6, 15, 40 };
+	const int num_distances = sizeof(distances) / sizeof(distances[0]);
+	struct survivor survivor;
+	pid_t pid;
+	int64_t call = 0;
+	bool was_killed;
+	int round = 0;
+
+	(void)state;
+	start_survivor(&survivor, "1", "1", WITHOUT_END_US);
+	pid = survivor.victim.pid;
+	do {
+		struct plan plan = { .kill_at = call, .target = pid };
+		int ms = 0;
+
+		plan.stop_at = call - distances[round++ % num_distances];
+		if (plan.stop_at < 0)
+			plan.stop_at = 0;
+		was_killed = wait_for_tool(start_planned_tool(&plan));
+		if (!was_killed) /* it has not come to that call */
+			kill(pid, SIGSTOP);
+		while (!all_stopped(pid) && ms++ < SETTLE_MS)
+			hf_test_sleep_ms(1);
+		assert_true(ms < SETTLE_MS);
+		kill(pid, SIGCONT);
+		check_survivor(&survivor);
+		call += hf_test_rounds(1) > 1 ? 1 : STOP_STRIDE;
+	} while (was_killed);
+	assert_true(call > 20);
 	end_survivor(&survivor);
 }
 
@@ -461,7 +629,7 @@ static void a_zombie_without_a_record_is_reaped_on_request_only(void **state)
 	uint32_t num;
 
 	(void)state;
-	start_survivor(&survivor, "0", "2");
+	start_survivor(&survivor, "0", "2", NOW_AND_THEN_US);
 	options.pid = survivor.victim.pid;
 	while (hf_test_num_zombies(survivor.victim.pid) == 0) {
 		static int64_t call = 20;
@@ -539,7 +707,7 @@ static void a_record_is_kept_as_long_as_its_tool_lives(void **state)
 	struct hf_frozen *frozen;
 
 	(void)state;
-	start_survivor(&survivor, "1", "1");
+	start_survivor(&survivor, "1", "1", NOW_AND_THEN_US);
 	options.pid = survivor.victim.pid;
 	assert_hf_ok(hf_capture(&options, &frozen));
 	/* Even if its child is dead already. */
@@ -564,8 +732,8 @@ static void what_was_left_to_another_process_stays(void **state)
 	struct hf_frozen *frozen;
 
 	(void)state;
-	start_survivor(&survivor, "0", "1");
-	start_survivor(&other, "0", "1");
+	start_survivor(&survivor, "0", "1", NOW_AND_THEN_US);
+	start_survivor(&other, "0", "1", NOW_AND_THEN_US);
 	for (int64_t call = 20; hf_test_num_zombies(other.victim.pid) == 0;
 	     call++) {
 		assert_true(wait_for_tool(start_tool(other.victim.pid,
@@ -597,7 +765,7 @@ static void a_record_of_a_tool_that_stopped_nobody_is_removed(void **state)
 	struct survivor survivor;
 
 	(void)state;
-	start_survivor(&survivor, "0", "1");
+	start_survivor(&survivor, "0", "1", NOW_AND_THEN_US);
 	assert_true(wait_for_tool(start_tool(survivor.victim.pid, 0)));
 	left.pid = survivor.victim.pid;
 	assert_hf_ok(hf_reap_left(&left, &result));
@@ -616,8 +784,9 @@ static void a_record_of_a_dead_target_is_removed(void **state)
 	struct survivor survivor;
 
 	(void)state;
-	start_survivor(&survivor, "0", "1");
+	start_survivor(&survivor, "0", "1", NOW_AND_THEN_US);
 	assert_true(wait_for_tool(start_tool(survivor.victim.pid, 20)));
+	end_source(survivor.source);
 	hf_victim_kill(&survivor.victim);
 	assert_hf_ok(hf_reap_left(&left, &result));
 	assert_int_equal(result.num_records, 1);
@@ -702,7 +871,7 @@ static void the_child_of_a_cancelled_capture_is_not_measured(void **state)
 	struct survivor survivor;
 
 	(void)state;
-	start_survivor(&survivor, "1", "1");
+	start_survivor(&survivor, "1", "1", NOW_AND_THEN_US);
 	for (int i = 0; i < 2; i++) {
 		sig_atomic_t cancelled = 0;
 		const struct hf_capture_options options = {
@@ -733,6 +902,7 @@ int main(void)
 		cmocka_unit_test(a_process_of_many_threads_goes_on),
 		cmocka_unit_test(
 			a_process_goes_on_when_the_tool_is_killed_at_any_time),
+		cmocka_unit_test(a_stop_by_job_control_outlives_the_tool),
 		cmocka_unit_test(
 			only_calls_that_ptrace_interrupts_are_interrupted),
 		cmocka_unit_test(
