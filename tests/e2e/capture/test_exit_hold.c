@@ -161,7 +161,7 @@ static void exec_from_many_threads(int fd)
 		if (pthread_create(&id, NULL, sleep_on, NULL))
 			_exit(2);
 	if (read(fd, &byte, 1) == 1)
-		execl("/bin/sh", "sh", "-c", "sleep 100; exit 7", NULL);
+		execl("/bin/sleep", "sleep", "100", NULL);
 	_exit(3);
 }
 
