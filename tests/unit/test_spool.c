@@ -72,10 +72,12 @@ static void add_pages(const struct hf_image *image, struct hf_range range,
 
 	for (uint64_t at = range.start; at < range.end; at += PAGE) {
 		uint64_t sum;
+		size_t len;
 
 		memset(words, 0x5a, sizeof(words));
-		sum = hf_image_read_some(image, at, words, PAGE);
-		for (size_t i = 0; i < sum / 8; i++)
+		len = hf_image_read_some(image, at, words, PAGE);
+		sum = len;
+		for (size_t i = 0; i < len / 8; i++)
 			sum = (sum ^ words[i]) * UINT64_C(0x100000001b3);
 		assert_hf_ok(hf_array_append(sums, sum));
 	}
