@@ -83,6 +83,15 @@ static void add_pages(const struct hf_image *image, struct hf_range range,
 	}
 }
 
+/* What of shared memory nobody has touched is in no process: it may be read as
+ * long as there is one that has it mapped, and is asked for by no scan. */
+static bool is_shared(const struct hf_image *image, uint64_t addr)
+{
+	const struct hf_segment *segment = hf_image_find_segment(image, addr);
+
+	return segment && segment->kind == HF_SEGMENT_SHARED;
+}
+
 /* All of an image; of reserves only what is there, and a page beside it. */
 static void sum_up(const struct hf_image *image, void *sums)
 {
@@ -92,12 +101,14 @@ static void sum_up(const struct hf_image *image, void *sums)
 		hf_image_resident(image, &num_resident);
 
 	for (size_t i = 0; i < num; i++)
-		if (segments[i].end - segments[i].start <= 64 * MIB)
+		if (segments[i].end - segments[i].start <= 64 * MIB &&
+		    !is_shared(image, segments[i].start))
 			add_pages(image, (struct hf_range){
 				segments[i].start, segments[i].end }, sums);
 	for (size_t i = 0; i < num_resident; i++)
-		add_pages(image, (struct hf_range){ resident[i].start,
-						    resident[i].end + PAGE },
+		add_pages(image, (struct hf_range){
+			resident[i].start, is_shared(image, resident[i].start) ?
+				resident[i].end : resident[i].end + PAGE },
 			  sums);
 }
 
