@@ -93,7 +93,12 @@ ALL_TABLES = ["object", "ref", "root", "type", "module", "segment", "reader",
 
 
 def same_databases(live, core):
+    """Of different instants: each capture may touch some stack of the thread
+    that it borrows, below what is live, so what is resident there grows."""
     for table in ALL_TABLES:
+        if table == "segment":
+            table = "(SELECT id, start, \"end\", prot, kind, module_id, " \
+                    "captured, reason, advice FROM segment)"
         if rows(live, table) != rows(core, table):
             fail("table %s differs: %s" % (table, set(
                 rows(live, table)) ^ set(rows(core, table))))
