@@ -168,7 +168,9 @@ static struct hf_error *take_missing(struct hf_core_notes *notes,
 
 	if (notes->missing.num)
 		return NULL;
-	if (next_u64(&cursor) != HF_NOTE_VERSION)
+	/* Each range of memory is compared with all of these: a writer never
+	 * makes more. */
+	if (next_u64(&cursor) != HF_NOTE_VERSION || len > HF_MISSING_BYTES)
 		cursor.bad = true;
 	err = next_list(&cursor, notes, RANGE_BYTES, next_missing);
 	notes->num_damaged += cursor.bad;
